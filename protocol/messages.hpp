@@ -1,0 +1,142 @@
+// The vocabulary of the native protocol, version 1: operations, statuses, sizes and decoded messages.
+//
+// PROTOCOL.md is the authority for what the bytes mean; codec.hpp turns bytes into these values and
+// back. Everything here is a plain value: no I/O, no clock, no allocation. A decoded message borrows
+// its key from the buffer that it was decoded from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace pail::protocol {
+
+using Bytes = std::span<const std::byte>;
+
+inline constexpr std::uint16_t kVersion = 1;
+
+// Sizes in bytes. Every multi-byte field is little-endian and may be unaligned.
+inline constexpr std::size_t kMaxFrameBytes = 16 * 1024;    // any frame, its header included
+inline constexpr std::size_t kMaxHelloBytes = 1024;         // all that is read before HELLO is accepted
+inline constexpr std::size_t kRequestHeaderBytes = 24;
+inline constexpr std::size_t kInlineLimitBytes = 16;
+inline constexpr std::size_t kReplyHeaderBytes = 40;
+inline constexpr std::size_t kMinKeyBytes = 1;
+inline constexpr std::size_t kMaxKeyBytes = 1024;
+inline constexpr std::size_t kMaxErrorTextBytes = 256;
+inline constexpr std::size_t kMaxClientNameBytes = 64;
+inline constexpr std::size_t kMaxTokenBytes = 256;
+inline constexpr std::uint8_t kMaxPriority = 3;
+inline constexpr std::uint8_t kNoLayer = 255;
+inline constexpr std::uint64_t kWaitForever = ~std::uint64_t{0};  // wait_ns of `never`
+
+static_assert(kMaxHelloBytes <= kMaxFrameBytes);
+static_assert(kRequestHeaderBytes + kInlineLimitBytes + kMaxKeyBytes <= kMaxFrameBytes);
+static_assert(kReplyHeaderBytes + kMaxErrorTextBytes <= kMaxFrameBytes);
+
+// Operations. The numbers are the wire's; a gap is reserved and answered `not_supported`.
+enum class Op : std::uint8_t {
+  ping = 0x01,
+  take = 0x02,
+  peek = 0x03,
+  take_all = 0x04,
+  lease = 0x05,
+  give_back = 0x06,  // RETURN
+  settle = 0x07,
+  acquire = 0x08,
+  renew = 0x09,
+  release = 0x0A,
+  reset = 0x0B,
+  policy = 0x0C,
+  stats = 0x0D,
+  goaway = 0x70,          // server to client, tag 0: draining, send no more on this connection
+  policy_changed = 0x71,  // server to client, tag 0: ask HELLO or POLICY again
+  hello = 0x7F,
+};
+
+enum class Status : std::uint8_t {
+  ok = 0,
+  denied = 1,          // no budget now; wait_ns says when
+  shed = 2,            // refused by a reserve kept for higher priorities
+  never = 3,           // the cost can never fit: permanent
+  table_full = 4,      // no memory for a new key
+  expired = 5,         // the caller's deadline had passed: nothing was charged
+  unknown_policy = 6,
+  bad_request = 7,
+  unauthorized = 8,
+  overloaded = 9,
+  not_supported = 10,
+};
+inline constexpr std::uint8_t kStatusCount = 11;
+
+// "take", "denied": the names of PROTOCOL.md, for logs and people. "unknown" for a number not listed.
+[[nodiscard]] std::string_view name(Op op) noexcept;
+[[nodiscard]] std::string_view name(Status status) noexcept;
+
+// A token bucket given in the request itself: `count` tokens every `period_ns`, at most `burst` at once.
+struct InlineLimit {
+  std::uint64_t period_ns = 0;
+  std::uint32_t count = 0;
+  std::uint32_t burst = 0;
+  friend bool operator==(const InlineLimit&, const InlineLimit&) = default;
+};
+
+// PING, TAKE, PEEK, RESET (and, by the same header, most operations to come).
+struct Request {
+  Op op = Op::ping;
+  std::uint32_t tag = 0;         // echoed in the reply; 0 is the server's own
+  std::uint32_t policy = 0;      // policy_id(name); 0 with an inline limit
+  std::uint32_t cost = 0;        // tokens
+  std::uint32_t expires_us = 0;  // server clock modulo 2^32 microseconds; 0: none
+  std::uint8_t priority = 0;     // 0 lowest to 3
+  bool partial = false;          // grant what there is, if less than the cost
+  bool has_inline_limit = false;
+  InlineLimit inline_limit;
+  Bytes key;
+};
+
+struct Reply {
+  Op op = Op::ping;
+  Status status = Status::ok;
+  std::uint32_t tag = 0;
+  std::uint32_t granted = 0;
+  std::uint32_t remaining = 0;
+  std::uint32_t limit = 0;
+  std::uint8_t layer = kNoLayer;
+  std::uint8_t info = 0;
+  std::uint16_t policy_version = 0;
+  std::uint64_t wait_ns = 0;   // ok: hold the request; refused: retry after; never: kWaitForever
+  std::uint64_t reset_ns = 0;  // until the key is as good as new
+  Bytes body;                  // error text (UTF-8) where the status is an error; else what the op adds
+};
+
+// The client's first frame.
+struct Hello {
+  std::uint32_t tag = 0;
+  std::uint16_t min_version = kVersion;
+  std::uint16_t max_version = kVersion;
+  std::uint32_t features = 0;
+  std::string_view token;        // empty: none
+  std::string_view client_name;  // for the operator's eyes
+};
+
+// The server's answer to it.
+struct HelloReply {
+  Status status = Status::ok;
+  std::uint32_t tag = 0;
+  std::uint16_t version = kVersion;
+  std::uint32_t features = 0;
+  std::uint64_t boot_id = 0;          // changes whenever the server's memory starts empty
+  std::uint64_t clock_us = 0;         // the server's clock; expires_us is this modulo 2^32
+  std::uint32_t max_frame_bytes = 0;
+  std::uint32_t max_key_bytes = 0;
+  std::uint32_t configuration_version = 0;
+  std::string_view error;             // why, where the status is not ok
+};
+
+// The 32-bit name of a policy on the wire: XXH32 of the name with seed 0; never 0 (a name that hashes to
+// 0 gets 1). Two configured names with one id are a configuration error.
+[[nodiscard]] std::uint32_t policy_id(std::string_view name) noexcept;
+
+}  // namespace pail::protocol
