@@ -1,0 +1,54 @@
+# The front door. On a fresh Debian 12 with only git and make, each target does all of its own set-up:
+#
+#   make run      build, then start paild in the foreground on its defaults
+#   make test     build, then run every test
+#   make demo     three gateways share one limit, told as a table
+#   make build    the binaries, in build/release/bin
+#   make asan     every test under the address and undefined-behaviour sanitizers
+#   make tsan     engine, client and epoll tests under the thread sanitizer
+#   make fuzz     every fuzz target for FUZZ_SECONDS each
+#   make clean    remove build/
+
+JOBS         ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+BIN          := build/release/bin
+
+.PHONY: run test demo build asan tsan fuzz clean dependencies
+.DEFAULT_GOAL := build
+
+# $(call build,PRESET[,TARGETS]): configure once, then build.
+define build
+	@test -f build/$(1)/build.ninja || cmake --preset $(1)
+	@cmake --build --preset $(1) --parallel $(JOBS) $(if $(2),--target $(2))
+endef
+
+dependencies:
+	@packaging/install-dependencies.sh
+
+build: dependencies
+	$(call build,release)
+
+run: build
+	@exec $(BIN)/paild
+
+test: build
+	@ctest --test-dir build/release --output-on-failure
+
+demo: build
+	@$(BIN)/three_gateways
+
+asan: dependencies
+	$(call build,asan)
+	@ctest --test-dir build/asan --output-on-failure
+
+tsan: dependencies
+	$(call build,tsan)
+	@ctest --test-dir build/tsan --output-on-failure -L tsan
+
+fuzz:
+	@packaging/install-dependencies.sh packaging/debian-packages.txt packaging/debian-packages-fuzz.txt
+	$(call build,fuzz)
+	@tests/fuzz/run.sh build/fuzz/bin $(FUZZ_SECONDS)
+
+clean:
+	rm -rf build
