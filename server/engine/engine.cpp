@@ -1,0 +1,247 @@
+// The life of a decision: plan (check, find the limit, hash), prefetch, execute (one update of one
+// word), answer.
+
+#include "server/engine/engine.hpp"
+
+#include <array>
+#include <cassert>
+#include <optional>
+#include <stdexcept>
+
+#include "server/engine/keyed_hash.hpp"
+#include "server/engine/policy.hpp"
+#include "server/engine/rate_memo.hpp"
+#include "server/engine/simple_table.hpp"
+
+namespace pail::engine {
+namespace {
+
+using KeyTable = Table<StdAtomics>;
+
+// As many cache misses as a core can have under way, more or less; 2.3x on a table larger than the
+// cache.
+constexpr std::size_t kGroup = 16;
+static_assert(kGroup <= RateMemo::kKept);
+
+// What RESET of a key without a policy answers by: it has no limit to tell about.
+constexpr TokenBucket kNoLimit{};
+
+// A request that passed all checks. Borrows the limit for as long as its group is decided.
+struct Plan {
+  const TokenBucket* limit = nullptr;  // nothing: already answered
+  KeyHash hash;
+};
+
+// The word and the time that the decision which counts was made on.
+struct Seen {
+  Word word = 0;
+  Ticks now = 0;
+};
+
+void refuse(Decision& decision, Verdict verdict, std::string_view reason) noexcept {
+  decision.verdict = verdict;
+  decision.reason = reason;
+}
+
+// Empty, or what is wrong with the request whatever its limit may be.
+std::string_view find_fault(const Request& request) noexcept {
+  if (request.key.size() < kMinKeyBytes) return "the key is empty";
+  if (request.key.size() > kMaxKeyBytes) return "the key is longer than 1024 bytes";
+  if (request.priority >= kPriorities) return "the priority is above 3";
+  if (request.cost == 0 && request.action == Action::take) {
+    return "a take of cost 0 would never be limited: peek looks without taking";
+  }
+  return {};
+}
+
+void tell_state(Decision& decision, const TokenBucket& limit, std::uint8_t priority, Word word,
+                Ticks now) noexcept {
+  decision.remaining = remaining(limit, word, now, priority);
+  decision.reset_ns = ns_rounded_up(reset_after(word, now));
+}
+
+void answer(Decision& decision, const TokenBucket& limit, const Ask& ask, const Step& step,
+            const Seen& seen) noexcept {
+  const bool admitted = step.verdict == Verdict::admitted;
+  decision.verdict = step.verdict;
+  decision.granted = step.granted;
+  decision.wait_ns = admitted ? 0 : ns_rounded_up(retry_after(limit, seen.word, seen.now, ask));
+  tell_state(decision, limit, ask.priority, admitted ? step.next : seen.word, seen.now);
+}
+
+void answer_never(Decision& decision, const TokenBucket& limit, const Ask& ask,
+                  const Seen& seen) noexcept {
+  decision.verdict = Verdict::never;
+  decision.wait_ns = kWaitForever;
+  tell_state(decision, limit, ask.priority, seen.word, seen.now);
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(const Options& options, PolicySet&& set)
+      : hasher(options.secret),
+        policies(std::move(set)),
+        by_key(hasher.prefix(Identity{})),
+        table(options.max_keys) {}
+
+  const KeyHasher hasher;
+  const PolicySet policies;
+  const KeyHasher::Prefix by_key;  // of the identity of keys with an inline limit
+  KeyTable table;                  // shared by all workers
+};
+
+struct Worker::Impl {
+  explicit Impl(Engine::Impl& the_engine)
+      : engine(the_engine), participant(engine.table.enroll()) {}
+
+  void decide_group(std::span<const Request> requests, Ticks now,
+                    std::span<Decision> decisions) noexcept;
+  [[nodiscard]] Plan plan(const Request& request, Decision& decision) noexcept;
+  void execute(const Request& request, const Plan& plan, Ticks now, Decision& decision) noexcept;
+  void take_from(const Plan& plan, const Ask& ask, Ticks now, Decision& decision) noexcept;
+  void reset_key(const Plan& plan, std::uint8_t priority, Ticks now, Decision& decision) noexcept;
+  [[nodiscard]] Seen look(const Plan& plan, Ticks now) noexcept;
+
+  Engine::Impl& engine;
+  KeyTable::Participant participant;
+  RateMemo memo;
+};
+
+Plan Worker::Impl::plan(const Request& request, Decision& decision) noexcept {
+  decision = {};
+  if (const std::string_view fault = find_fault(request); !fault.empty()) {
+    refuse(decision, Verdict::bad_request, fault);
+    return {};
+  }
+  Plan plan;
+  const KeyHasher::Prefix* prefix = &engine.by_key;
+  if (request.has_inline_rate) {
+    const auto limit = memo.find_or_make(request.inline_rate);
+    if (!limit) {
+      refuse(decision, Verdict::bad_request, text(limit.error()));
+      return {};
+    }
+    plan.limit = *limit;
+  } else if (const Policy* policy = engine.policies.find(request.policy)) {
+    plan.limit = &policy->limit;
+    prefix = &policy->prefix;
+    decision.policy_version = engine.policies.version();
+  } else if (request.policy != 0) {
+    refuse(decision, Verdict::unknown_policy, "there is no policy of this id");
+    return {};
+  } else if (request.action == Action::reset) {
+    plan.limit = &kNoLimit;
+  } else {
+    refuse(decision, Verdict::bad_request, "there is neither a policy nor an inline limit");
+    return {};
+  }
+  decision.limit = plan.limit->burst;
+  plan.hash = KeyHasher::hash(*prefix, request.key);
+  return plan;
+}
+
+Seen Worker::Impl::look(const Plan& plan, Ticks now) noexcept {
+  Seen seen;
+  engine.table.update(participant, plan.hash, Access::find, now,
+                      [&](Word word, Ticks at) noexcept -> std::optional<Word> {
+                        seen = {word, at};
+                        return std::nullopt;
+                      });
+  return seen;
+}
+
+void Worker::Impl::take_from(const Plan& plan, const Ask& ask, Ticks now,
+                             Decision& decision) noexcept {
+  Seen seen;
+  Step step;
+  const Outcome outcome =
+      engine.table.update(participant, plan.hash, Access::insert, now,
+                          [&](Word word, Ticks at) noexcept -> std::optional<Word> {
+                            seen = {word, at};
+                            step = take(*plan.limit, word, at, ask);
+                            if (step.verdict != Verdict::admitted) return std::nullopt;
+                            return step.next;
+                          });
+  if (outcome == Outcome::full) {
+    decision.verdict = Verdict::table_full;
+    decision.wait_ns = kTableFullRetryNs;
+    return;
+  }
+  answer(decision, *plan.limit, ask, step, seen);
+}
+
+void Worker::Impl::reset_key(const Plan& plan, std::uint8_t priority, Ticks now,
+                             Decision& decision) noexcept {
+  Seen seen;
+  engine.table.update(participant, plan.hash, Access::find, now,
+                      [&](Word word, Ticks at) noexcept -> std::optional<Word> {
+                        seen = {word, at};
+                        const Word next = reset(word, at);
+                        if (next == 0) return std::nullopt;
+                        return next;
+                      });
+  tell_state(decision, *plan.limit, priority, 0, seen.now);
+}
+
+void Worker::Impl::execute(const Request& request, const Plan& plan, Ticks now,
+                           Decision& decision) noexcept {
+  if (request.action == Action::reset) return reset_key(plan, request.priority, now, decision);
+  const Ask ask{request.cost, request.priority, request.partial};
+  // What can never be admitted must not claim a slot either. Anything else that finds no entry
+  // finds a full bucket, and so is admitted and needs the slot.
+  if (never_fits(*plan.limit, ask))
+    return answer_never(decision, *plan.limit, ask, look(plan, now));
+  if (request.action == Action::take) return take_from(plan, ask, now, decision);
+  const Seen seen = look(plan, now);
+  answer(decision, *plan.limit, ask, take(*plan.limit, seen.word, seen.now, ask), seen);
+}
+
+void Worker::Impl::decide_group(std::span<const Request> requests, Ticks now,
+                                std::span<Decision> decisions) noexcept {
+  std::array<Plan, kGroup> plans;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    plans[i] = plan(requests[i], decisions[i]);
+    engine.table.prefetch_segment(plans[i].hash);
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) engine.table.prefetch_slot(plans[i].hash);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (plans[i].limit != nullptr) execute(requests[i], plans[i], now, decisions[i]);
+  }
+}
+
+Worker::Worker(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Worker::~Worker() = default;
+
+void Worker::decide(std::span<const Request> requests, Ticks now,
+                    std::span<Decision> decisions) noexcept {
+  assert(decisions.size() >= requests.size());
+  now = usable_now(now);
+  while (!requests.empty()) {
+    const std::size_t size = requests.size() < kGroup ? requests.size() : kGroup;
+    impl_->decide_group(requests.first(size), now, decisions.first(size));
+    requests = requests.subspan(size);
+    decisions = decisions.subspan(size);
+  }
+}
+
+void Worker::end_turn(Ticks now) noexcept {
+  static_cast<void>(now);
+}
+void Worker::offline() noexcept {}
+void Worker::online() noexcept {}
+
+Engine::Engine(const Options& options) {
+  constexpr std::uint16_t kFirstVersion = 1;
+  auto policies = PolicySet::make(options.policies, kFirstVersion, KeyHasher(options.secret));
+  if (!policies) throw std::invalid_argument(policies.error().text);
+  impl_ = std::make_unique<Impl>(options, std::move(*policies));
+}
+
+Engine::~Engine() = default;
+
+std::unique_ptr<Worker> Engine::enroll() {
+  return std::unique_ptr<Worker>(new Worker(std::make_unique<Worker::Impl>(*impl_)));
+}
+
+}  // namespace pail::engine
