@@ -19,14 +19,18 @@ inline constexpr std::uint16_t kVersion = 1;
 // Sizes in bytes. Every multi-byte field is little-endian and may be unaligned.
 inline constexpr std::size_t kMaxFrameBytes = 16 * 1024;    // any frame, its header included
 inline constexpr std::size_t kMaxHelloBytes = 1024;         // all that is read before HELLO is accepted
+inline constexpr std::size_t kFramePrefixBytes = 8;         // what every frame begins with
 inline constexpr std::size_t kRequestHeaderBytes = 24;
 inline constexpr std::size_t kInlineLimitBytes = 16;
 inline constexpr std::size_t kReplyHeaderBytes = 40;
+inline constexpr std::size_t kHelloHeaderBytes = 24;
+inline constexpr std::size_t kHelloReplyHeaderBytes = 48;
 inline constexpr std::size_t kMinKeyBytes = 1;
 inline constexpr std::size_t kMaxKeyBytes = 1024;
 inline constexpr std::size_t kMaxErrorTextBytes = 256;
 inline constexpr std::size_t kMaxClientNameBytes = 64;
 inline constexpr std::size_t kMaxTokenBytes = 256;
+inline constexpr std::size_t kMaxLayers = 8;
 inline constexpr std::uint8_t kMaxPriority = 3;
 inline constexpr std::uint8_t kNoLayer = 255;
 inline constexpr std::uint64_t kWaitForever = ~std::uint64_t{0};  // wait_ns of `never`
@@ -34,6 +38,8 @@ inline constexpr std::uint64_t kWaitForever = ~std::uint64_t{0};  // wait_ns of 
 static_assert(kMaxHelloBytes <= kMaxFrameBytes);
 static_assert(kRequestHeaderBytes + kInlineLimitBytes + kMaxKeyBytes <= kMaxFrameBytes);
 static_assert(kReplyHeaderBytes + kMaxErrorTextBytes <= kMaxFrameBytes);
+static_assert(kHelloHeaderBytes + kMaxTokenBytes + kMaxClientNameBytes <= kMaxHelloBytes);
+static_assert(kMaxFrameBytes <= UINT16_MAX, "the size field has 16 bits");
 
 // Operations. The numbers are the wire's; a gap is reserved and answered `not_supported`.
 enum class Op : std::uint8_t {
@@ -50,7 +56,7 @@ enum class Op : std::uint8_t {
   reset = 0x0B,
   policy = 0x0C,
   stats = 0x0D,
-  goaway = 0x70,          // server to client, tag 0: draining, send no more on this connection
+  goaway = 0x70,          // server to client, tag 0: send no more; ok: draining, else: why it closes
   policy_changed = 0x71,  // server to client, tag 0: ask HELLO or POLICY again
   hello = 0x7F,
 };
@@ -70,6 +76,15 @@ enum class Status : std::uint8_t {
 };
 inline constexpr std::uint8_t kStatusCount = 11;
 
+// A decision: its body is what the operation adds. Any other status is an error: its body is text.
+[[nodiscard]] constexpr bool is_decision(Status status) noexcept { return status <= Status::never; }
+
+// Bits of Reply::info.
+inline constexpr std::uint8_t kInfoShadow = 0x01;    // the policy only counts: it would have been refused
+inline constexpr std::uint8_t kInfoOverride = 0x02;  // this key has a limit of its own
+inline constexpr std::uint8_t kInfoMore = 0x04;      // another reply with this tag follows
+inline constexpr std::uint8_t kInfoKnownBits = 0x07;
+
 // "take", "denied": the names of PROTOCOL.md, for logs and people. "unknown" for a number not listed.
 [[nodiscard]] std::string_view name(Op op) noexcept;
 [[nodiscard]] std::string_view name(Status status) noexcept;
@@ -85,7 +100,7 @@ struct InlineLimit {
 // PING, TAKE, PEEK, RESET (and, by the same header, most operations to come).
 struct Request {
   Op op = Op::ping;
-  std::uint32_t tag = 0;         // echoed in the reply; 0 is the server's own
+  std::uint32_t tag = 0;         // echoed in the reply; not 0, which is the server's own
   std::uint32_t policy = 0;      // policy_id(name); 0 with an inline limit
   std::uint32_t cost = 0;        // tokens
   std::uint32_t expires_us = 0;  // server clock modulo 2^32 microseconds; 0: none
@@ -111,7 +126,7 @@ struct Reply {
   Bytes body;                  // error text (UTF-8) where the status is an error; else what the op adds
 };
 
-// The client's first frame.
+// The client's first frame. Any tag will do.
 struct Hello {
   std::uint32_t tag = 0;
   std::uint16_t min_version = kVersion;
@@ -134,6 +149,19 @@ struct HelloReply {
   std::uint32_t configuration_version = 0;
   std::string_view error;             // why, where the status is not ok
 };
+
+// The version that both sides speak, 0 if there is none.
+[[nodiscard]] constexpr std::uint16_t negotiate_version(const Hello& hello) noexcept {
+  if (hello.min_version > kVersion || hello.max_version < kVersion) return 0;
+  return kVersion;
+}
+
+// Whether the caller's deadline has passed. Both are microseconds of the server's clock modulo 2^32, so a
+// deadline lies at most 2^31 us (35 minutes) ahead. A caller whose deadline comes to 0 sends 1.
+[[nodiscard]] constexpr bool has_expired(std::uint32_t expires_us, std::uint32_t now_us) noexcept {
+  const std::uint32_t late_us = now_us - expires_us;
+  return expires_us != 0 && late_us != 0 && late_us < 0x8000'0000u;
+}
 
 // The 32-bit name of a policy on the wire: XXH32 of the name with seed 0; never 0 (a name that hashes to
 // 0 gets 1). Two configured names with one id are a configuration error.
