@@ -1,4 +1,5 @@
-// The rules of PROTOCOL.md, one by one and in its order: the first broken rule is the one that is named.
+// The rules of PROTOCOL.md, one by one and in its order: the first broken rule is the one that is
+// named.
 #include "protocol/codec.hpp"
 
 #include <algorithm>
@@ -12,8 +13,9 @@ constexpr std::string_view kFirstFrameMustBeHello =
     "this port speaks Pail's native protocol: the first frame must be HELLO";
 
 namespace hello_at {
-constexpr std::size_t kSize = 0, kOp = 2, kHeaderSize = 3, kTag = 4, kMagicWord = 8, kMinVersion = 12,
-                      kMaxVersion = 14, kFeatures = 16, kTokenSize = 20, kNameSize = 22;
+constexpr std::size_t kSize = 0, kOp = 2, kHeaderSize = 3, kTag = 4, kMagicWord = 8,
+                      kMinVersion = 12, kMaxVersion = 14, kFeatures = 16, kTokenSize = 20,
+                      kNameSize = 22;
 }
 namespace hello_reply_at {
 constexpr std::size_t kSize = 0, kOp = 2, kStatus = 3, kTag = 4, kVersionUsed = 8, kZero = 10,
@@ -95,8 +97,10 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
     case Op::ping:
     case Op::take:
     case Op::peek:
-    case Op::reset: break;
-    case Op::hello: return fault(frame, true, "HELLO comes once, as the first frame");
+    case Op::reset:
+      break;
+    case Op::hello:
+      return fault(frame, true, "HELLO comes once, as the first frame");
     case Op::take_all:
     case Op::lease:
     case Op::give_back:
@@ -166,7 +170,8 @@ Decoded<Hello> decode_hello(Bytes frame) noexcept {
   const std::size_t token_bytes = wire::load<std::uint16_t>(at + hello_at::kTokenSize);
   const std::size_t name_bytes = wire::load<std::uint16_t>(at + hello_at::kNameSize);
   if (header_bytes < kHelloHeaderBytes) return no_hello(frame, "HELLO's header size is at least 3");
-  if (token_bytes > kMaxTokenBytes) return no_hello(frame, "the token is too long: 256 bytes at most");
+  if (token_bytes > kMaxTokenBytes)
+    return no_hello(frame, "the token is too long: 256 bytes at most");
   if (name_bytes > kMaxClientNameBytes) {
     return no_hello(frame, "the client name is too long: 64 bytes at most");
   }
@@ -174,7 +179,8 @@ Decoded<Hello> decode_hello(Bytes frame) noexcept {
     return no_hello(frame, "HELLO is its header, its token and its client name, and nothing else");
   }
 
-  // Bytes between our 24 and the header's end belong to a later version, which we will not agree on.
+  // Bytes between our 24 and the header's end belong to a later version, which we will not agree
+  // on.
   Hello hello;
   hello.tag = wire::load<std::uint32_t>(at + hello_at::kTag);
   hello.min_version = wire::load<std::uint16_t>(at + hello_at::kMinVersion);

@@ -3,11 +3,13 @@
 // Decoders take one whole frame (frame_reader.hpp cuts the stream into them), check every rule of
 // PROTOCOL.md and name the broken one; they never read outside the frame. Encoders write into the
 // caller's buffer and return the number of bytes written; the caller provides room
-// (kMaxRequestBytes, kReplyHeaderBytes + body, ...): too small a buffer is the caller's bug and asserted.
+// (kMaxRequestBytes, kReplyHeaderBytes + body, ...): too small a buffer is the caller's bug and
+// asserted.
 //
-// The two calls on the server's request path are inline: decode_request accepts a well-formed TAKE or
-// PEEK with a handful of comparisons and leaves everything else, good or bad, to decode_request_slowly,
-// where the rules are written one by one. A test holds the two to the same verdict on every frame.
+// The two calls on the server's request path are inline: decode_request accepts a well-formed TAKE
+// or PEEK with a handful of comparisons and leaves everything else, good or bad, to
+// decode_request_slowly, where the rules are written one by one. A test holds the two to the same
+// verdict on every frame.
 #pragma once
 
 #include <cassert>
@@ -47,8 +49,8 @@ std::size_t encode(const Hello& hello, Buffer out) noexcept;
 std::size_t encode(const Reply& reply, Buffer out) noexcept;
 std::size_t encode(const HelloReply& reply, Buffer out) noexcept;
 
-// The reply that tells the peer: a HELLO reply where `error.op` is hello, else an ordinary one. At most
-// kMaxErrorReplyBytes.
+// The reply that tells the peer: a HELLO reply where `error.op` is hello, else an ordinary one. At
+// most kMaxErrorReplyBytes.
 std::size_t encode(const DecodeError& error, Buffer out) noexcept;
 
 // Text as the body of a reply. Longer text than kMaxErrorTextBytes is cut by encode().
@@ -59,8 +61,9 @@ std::size_t encode(const DecodeError& error, Buffer out) noexcept;
   return {reinterpret_cast<const char*>(body.data()), body.size()};
 }
 
-// What a stream that should open with HELLO begins with, checked on as many bytes as have arrived, so that an
-// HTTP request or a TLS handshake is refused at its first bytes and not after a timeout. Empty: nothing wrong.
+// What a stream that should open with HELLO begins with, checked on as many bytes as have arrived,
+// so that an HTTP request or a TLS handshake is refused at its first bytes and not after a timeout.
+// Empty: nothing wrong.
 [[nodiscard]] std::string_view fault_in_hello_beginning(Bytes beginning) noexcept;
 
 // Offsets of the fields, as drawn in PROTOCOL.md.
@@ -70,9 +73,9 @@ inline constexpr std::size_t kSize = 0, kOp = 2, kHeaderSize = 3, kTag = 4, kPol
                              kBurst = 36;
 }
 namespace reply_at {
-inline constexpr std::size_t kSize = 0, kOp = 2, kStatus = 3, kTag = 4, kGranted = 8, kRemaining = 12,
-                             kLimit = 16, kLayer = 20, kInfo = 21, kPolicyVersion = 22, kWait = 24,
-                             kReset = 32;
+inline constexpr std::size_t kSize = 0, kOp = 2, kStatus = 3, kTag = 4, kGranted = 8,
+                             kRemaining = 12, kLimit = 16, kLayer = 20, kInfo = 21,
+                             kPolicyVersion = 22, kWait = 24, kReset = 32;
 }
 static_assert(request_at::kBurst + 4 == kRequestHeaderBytes + kInlineLimitBytes);
 static_assert(reply_at::kReset + 8 == kReplyHeaderBytes);
@@ -121,7 +124,8 @@ inline void read_fields(Bytes frame, std::uint16_t flags, Request& request) noex
   return wire::load<std::uint16_t>(at + request_at::kSize) == frame.size() &&
          (flags_and_zero & ~std::uint32_t{kFlagKnownBits}) == 0 &&
          std::to_integer<std::size_t>(at[request_at::kHeaderSize]) * 8 == header_bytes &&
-         frame.size() >= header_bytes + kMinKeyBytes && frame.size() <= header_bytes + kMaxKeyBytes &&
+         frame.size() >= header_bytes + kMinKeyBytes &&
+         frame.size() <= header_bytes + kMaxKeyBytes &&
          wire::load<std::uint32_t>(at + request_at::kTag) != 0 && has_policy != has_inline &&
          ((op == Op::take && has_cost) || op == Op::peek);
 }
@@ -132,16 +136,19 @@ std::size_t append_body(const Reply& reply, Buffer out) noexcept;
 }  // namespace detail
 
 inline Decoded<Request> decode_request(Bytes frame) noexcept {
-  if (!detail::is_plain(frame)) [[unlikely]] return decode_request_slowly(frame);
+  if (!detail::is_plain(frame)) [[unlikely]]
+    return decode_request_slowly(frame);
   Decoded<Request> request;
-  detail::read_fields(frame, wire::load<std::uint16_t>(frame.data() + request_at::kFlags), *request);
+  detail::read_fields(frame, wire::load<std::uint16_t>(frame.data() + request_at::kFlags),
+                      *request);
   return request;
 }
 
 inline std::size_t encode(const Reply& reply, Buffer out) noexcept {
   assert(out.size() >= kReplyHeaderBytes);
   std::size_t size = kReplyHeaderBytes;
-  if (!reply.body.empty()) [[unlikely]] size = detail::append_body(reply, out);
+  if (!reply.body.empty()) [[unlikely]]
+    size = detail::append_body(reply, out);
   std::byte* const at = out.data();
   wire::store(at + reply_at::kSize, static_cast<std::uint16_t>(size));
   wire::store(at + reply_at::kOp, static_cast<std::uint8_t>(reply.op));

@@ -1,18 +1,21 @@
-// Cuts a byte stream into frames; no I/O in it. One per direction of a connection, used by one thread.
+// Cuts a byte stream into frames; no I/O in it. One per direction of a connection, used by one
+// thread.
 //
-//   reader.feed(chunk);                       // what was just received; stays in place until end_chunk
-//   while (auto frame = reader.next()) ...    // borrows from the chunk, or from the carry buffer where
+//   reader.feed(chunk);                       // what was just received; stays in place until
+//   end_chunk while (auto frame = reader.next()) ...    // borrows from the chunk, or from the
+//   carry buffer where
 //                                             // the frame began in an earlier chunk
 //   if (auto error = reader.error()) ...      // the stream is not ours: answer with it and close
 //   reader.end_chunk();                       // frames end here; the chunk may be recycled
 //
-// Between chunks the reader holds either nothing or the beginning of exactly one frame, less than that
-// frame's size, in the carry buffer that its owner lends: so a peer costs at most that buffer. A frame
-// that lies whole within its chunk is never copied. All frames of one chunk are valid at the same time,
-// until end_chunk, so that they can be decided in groups.
+// Between chunks the reader holds either nothing or the beginning of exactly one frame, less than
+// that frame's size, in the carry buffer that its owner lends: so a peer costs at most that buffer.
+// A frame that lies whole within its chunk is never copied. All frames of one chunk are valid at
+// the same time, until end_chunk, so that they can be decided in groups.
 //
-// A server's reader starts in `Phase::hello`: at most kMaxHelloBytes, refused as soon as the beginning
-// shows that it is no HELLO, and no second frame until accept_hello() says that the first was good.
+// A server's reader starts in `Phase::hello`: at most kMaxHelloBytes, refused as soon as the
+// beginning shows that it is no HELLO, and no second frame until accept_hello() says that the first
+// was good.
 #pragma once
 
 #include <cassert>
@@ -28,8 +31,8 @@ class FrameReader {
 
   FrameReader() = default;  // Reads nothing: assign a real one before use.
 
-  // `carry` is borrowed for the reader's life and bounds the size of a frame; kMaxFrameBytes is the most
-  // that is useful.
+  // `carry` is borrowed for the reader's life and bounds the size of a frame; kMaxFrameBytes is the
+  // most that is useful.
   FrameReader(Buffer carry, Phase phase) noexcept;
 
   void feed(Bytes chunk) noexcept {
@@ -37,7 +40,8 @@ class FrameReader {
     rest_ = chunk;
   }
 
-  // The next whole frame, or nothing: the chunk is used up but for the beginning of a frame, or error().
+  // The next whole frame, or nothing: the chunk is used up but for the beginning of a frame, or
+  // error().
   [[nodiscard]] std::optional<Bytes> next() noexcept {
     if (held_ == 0 && rest_.size() >= kFramePrefixBytes) [[likely]] {
       const std::size_t size = wire::load<std::uint16_t>(rest_.data());
@@ -73,8 +77,8 @@ class FrameReader {
   void top_up(std::size_t wanted) noexcept;
   void fail(std::string_view reason) noexcept;
 
-  Bytes rest_;                   // of the chunk, not yet returned
-  std::size_t held_ = 0;         // bytes at the start of carry_, of a frame that began in an earlier chunk
+  Bytes rest_;            // of the chunk, not yet returned
+  std::size_t held_ = 0;  // bytes at the start of carry_, of a frame that began in an earlier chunk
   std::size_t quick_limit_ = 0;  // largest frame that the quick path of next() may return
   Buffer carry_;
   State state_ = State::failed;

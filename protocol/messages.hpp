@@ -1,8 +1,9 @@
-// The vocabulary of the native protocol, version 1: operations, statuses, sizes and decoded messages.
+// The vocabulary of the native protocol, version 1: operations, statuses, sizes and decoded
+// messages.
 //
 // PROTOCOL.md is the authority for what the bytes mean; codec.hpp turns bytes into these values and
-// back. Everything here is a plain value: no I/O, no clock, no allocation. A decoded message borrows
-// its key from the buffer that it was decoded from.
+// back. Everything here is a plain value: no I/O, no clock, no allocation. A decoded message
+// borrows its key from the buffer that it was decoded from.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,9 @@ using Bytes = std::span<const std::byte>;
 inline constexpr std::uint16_t kVersion = 1;
 
 // Sizes in bytes. Every multi-byte field is little-endian and may be unaligned.
-inline constexpr std::size_t kMaxFrameBytes = 16 * 1024;    // any frame, its header included
-inline constexpr std::size_t kMaxHelloBytes = 1024;         // all that is read before HELLO is accepted
-inline constexpr std::size_t kFramePrefixBytes = 8;         // what every frame begins with
+inline constexpr std::size_t kMaxFrameBytes = 16 * 1024;  // any frame, its header included
+inline constexpr std::size_t kMaxHelloBytes = 1024;  // all that is read before HELLO is accepted
+inline constexpr std::size_t kFramePrefixBytes = 8;  // what every frame begins with
 inline constexpr std::size_t kRequestHeaderBytes = 24;
 inline constexpr std::size_t kInlineLimitBytes = 16;
 inline constexpr std::size_t kReplyHeaderBytes = 40;
@@ -56,18 +57,18 @@ enum class Op : std::uint8_t {
   reset = 0x0B,
   policy = 0x0C,
   stats = 0x0D,
-  goaway = 0x70,          // server to client, tag 0: send no more; ok: draining, else: why it closes
+  goaway = 0x70,  // server to client, tag 0: send no more; ok: draining, else: why it closes
   policy_changed = 0x71,  // server to client, tag 0: ask HELLO or POLICY again
   hello = 0x7F,
 };
 
 enum class Status : std::uint8_t {
   ok = 0,
-  denied = 1,          // no budget now; wait_ns says when
-  shed = 2,            // refused by a reserve kept for higher priorities
-  never = 3,           // the cost can never fit: permanent
-  table_full = 4,      // no memory for a new key
-  expired = 5,         // the caller's deadline had passed: nothing was charged
+  denied = 1,      // no budget now; wait_ns says when
+  shed = 2,        // refused by a reserve kept for higher priorities
+  never = 3,       // the cost can never fit: permanent
+  table_full = 4,  // no memory for a new key
+  expired = 5,     // the caller's deadline had passed: nothing was charged
   unknown_policy = 6,
   bad_request = 7,
   unauthorized = 8,
@@ -77,19 +78,24 @@ enum class Status : std::uint8_t {
 inline constexpr std::uint8_t kStatusCount = 11;
 
 // A decision: its body is what the operation adds. Any other status is an error: its body is text.
-[[nodiscard]] constexpr bool is_decision(Status status) noexcept { return status <= Status::never; }
+[[nodiscard]] constexpr bool is_decision(Status status) noexcept {
+  return status <= Status::never;
+}
 
 // Bits of Reply::info.
-inline constexpr std::uint8_t kInfoShadow = 0x01;    // the policy only counts: it would have been refused
+inline constexpr std::uint8_t kInfoShadow =
+    0x01;  // the policy only counts: it would have been refused
 inline constexpr std::uint8_t kInfoOverride = 0x02;  // this key has a limit of its own
 inline constexpr std::uint8_t kInfoMore = 0x04;      // another reply with this tag follows
 inline constexpr std::uint8_t kInfoKnownBits = 0x07;
 
-// "take", "denied": the names of PROTOCOL.md, for logs and people. "unknown" for a number not listed.
+// "take", "denied": the names of PROTOCOL.md, for logs and people. "unknown" for a number not
+// listed.
 [[nodiscard]] std::string_view name(Op op) noexcept;
 [[nodiscard]] std::string_view name(Status status) noexcept;
 
-// A token bucket given in the request itself: `count` tokens every `period_ns`, at most `burst` at once.
+// A token bucket given in the request itself: `count` tokens every `period_ns`, at most `burst` at
+// once.
 struct InlineLimit {
   std::uint64_t period_ns = 0;
   std::uint32_t count = 0;
@@ -123,7 +129,7 @@ struct Reply {
   std::uint16_t policy_version = 0;
   std::uint64_t wait_ns = 0;   // ok: hold the request; refused: retry after; never: kWaitForever
   std::uint64_t reset_ns = 0;  // until the key is as good as new
-  Bytes body;                  // error text (UTF-8) where the status is an error; else what the op adds
+  Bytes body;  // error text (UTF-8) where the status is an error; else what the op adds
 };
 
 // The client's first frame. Any tag will do.
@@ -142,12 +148,12 @@ struct HelloReply {
   std::uint32_t tag = 0;
   std::uint16_t version = kVersion;
   std::uint32_t features = 0;
-  std::uint64_t boot_id = 0;          // changes whenever the server's memory starts empty
-  std::uint64_t clock_us = 0;         // the server's clock; expires_us is this modulo 2^32
+  std::uint64_t boot_id = 0;   // changes whenever the server's memory starts empty
+  std::uint64_t clock_us = 0;  // the server's clock; expires_us is this modulo 2^32
   std::uint32_t max_frame_bytes = 0;
   std::uint32_t max_key_bytes = 0;
   std::uint32_t configuration_version = 0;
-  std::string_view error;             // why, where the status is not ok
+  std::string_view error;  // why, where the status is not ok
 };
 
 // The version that both sides speak, 0 if there is none.
@@ -156,15 +162,16 @@ struct HelloReply {
   return kVersion;
 }
 
-// Whether the caller's deadline has passed. Both are microseconds of the server's clock modulo 2^32, so a
-// deadline lies at most 2^31 us (35 minutes) ahead. A caller whose deadline comes to 0 sends 1.
+// Whether the caller's deadline has passed. Both are microseconds of the server's clock modulo
+// 2^32, so a deadline lies at most 2^31 us (35 minutes) ahead. A caller whose deadline comes to 0
+// sends 1.
 [[nodiscard]] constexpr bool has_expired(std::uint32_t expires_us, std::uint32_t now_us) noexcept {
   const std::uint32_t late_us = now_us - expires_us;
   return expires_us != 0 && late_us != 0 && late_us < 0x8000'0000u;
 }
 
-// The 32-bit name of a policy on the wire: XXH32 of the name with seed 0; never 0 (a name that hashes to
-// 0 gets 1). Two configured names with one id are a configuration error.
+// The 32-bit name of a policy on the wire: XXH32 of the name with seed 0; never 0 (a name that
+// hashes to 0 gets 1). Two configured names with one id are a configuration error.
 [[nodiscard]] std::uint32_t policy_id(std::string_view name) noexcept;
 
 }  // namespace pail::protocol

@@ -8,8 +8,8 @@
 
 namespace pail::protocol::wire {
 
-// The wire is little-endian and so is every machine that Pail is built for; a port to another adds the
-// byte swaps here, and nowhere else.
+// The wire is little-endian and so is every machine that Pail is built for; a port to another adds
+// the byte swaps here, and nowhere else.
 static_assert(std::endian::native == std::endian::little);
 
 template <class Unsigned>
