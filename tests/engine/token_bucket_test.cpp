@@ -19,11 +19,21 @@ namespace {
 constexpr Ticks kSecond = ticks_from_ns(1'000'000'000);
 constexpr std::uint32_t kMax32 = ~std::uint32_t{0};
 
+// How often each verdict was given.
+class VerdictCounts {
+ public:
+  int& operator[](Verdict verdict) { return counts_[static_cast<std::size_t>(verdict)]; }
+
+ private:
+  std::array<int, 16> counts_{};
+};
+
 // One bucket of the engine and its two models, moved through time together.
 class Trial {
  public:
-  Trial(const Rate& rate, const TokenBucket& limit, Ticks start)
-      : limit_(limit),
+  Trial(const Rate& rate, const TokenBucket& limit, Ticks start, VerdictCounts& seen)
+      : seen_(seen),
+        limit_(limit),
         rounded_(1, limit.per_token, limit.burst),
         true_(rate.count, pail::test::Wide{rate.period_ns} * kTicksPerNs, limit.burst),
         now_(start) {
@@ -48,12 +58,16 @@ class Trial {
     const std::uint64_t reserve = limit_.reserve[ask.priority];
     const std::uint64_t least = ask.partial ? 1 : ask.cost;
     if (never_fits(limit_, ask) != (least + reserve > limit_.burst)) return false;
-    if (never_fits(limit_, ask)) return true;
+    if (never_fits(limit_, ask)) {
+      ++seen_[Verdict::never];
+      return true;
+    }
     const std::uint64_t there = rounded_.tokens() > reserve ? rounded_.tokens() - reserve : 0;
     const std::uint64_t wanted =
         ask.partial ? std::clamp<std::uint64_t>(there, 1, ask.cost) : ask.cost;
     const bool fits = there >= wanted;
     const Step step = take(limit_, word_, now_, ask);
+    ++seen_[step.verdict];
     if (fits) return admitted(ask, step, wanted) && numbers(ask.priority);
     return refused(ask, step, wanted) && numbers(ask.priority);
   }
@@ -94,6 +108,7 @@ class Trial {
            reset_after(word_, now_) == rounded_.ticks_until_full();
   }
 
+  VerdictCounts& seen_;
   TokenBucket limit_;
   ExactBucket rounded_;
   ExactBucket true_;
@@ -173,6 +188,7 @@ TEST_CASE("10 million random takes agree with exact rational buckets") {
   constexpr int kOperations = 10'000'000;
   constexpr int kPerTrial = 500;
   Random random;
+  VerdictCounts seen;
   int usable = 0;
   while (usable < kOperations / kPerTrial) {
     const Rate rate = random_rate(random);
@@ -186,7 +202,7 @@ TEST_CASE("10 million random takes agree with exact rational buckets") {
     }
     const Ticks start = random.one_in(4) ? kMaxNow - random.magnitude(1, kMaxNow - 1)
                                          : random.magnitude(kMinNow, kMaxNow);
-    Trial trial(rate, *limit, start);
+    Trial trial(rate, *limit, start, seen);
     for (int i = 0; i < kPerTrial; ++i) {
       const Ask ask = random_ask(random, trial);
       if (!trial.step(ask)) {
@@ -196,6 +212,10 @@ TEST_CASE("10 million random takes agree with exact rational buckets") {
       }
       trial.advance(random_pause(random, trial));
     }
+  }
+  for (const Verdict verdict :
+       {Verdict::admitted, Verdict::denied, Verdict::shed, Verdict::never}) {
+    CHECK(seen[verdict] > kOperations / 50);
   }
 }
 
