@@ -6,8 +6,9 @@ target_compile_options(pail_compiler INTERFACE
   -Wnon-virtual-dtor -Woverloaded-virtual -Wnull-dereference -Wimplicit-fallthrough -Werror
   -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 sees null dereferences and overlong copies inside inlined library code that are not there.
-  target_compile_options(pail_compiler INTERFACE -Wno-null-dereference -Wno-stringop-overflow -Wno-array-bounds)
+  # GCC 12 sees null dereferences, overlong and overlapping copies inside inlined library code that are not there.
+  target_compile_options(pail_compiler INTERFACE
+    -Wno-null-dereference -Wno-stringop-overflow -Wno-array-bounds -Wno-restrict)
 endif()
 target_include_directories(pail_compiler INTERFACE ${CMAKE_SOURCE_DIR})
 
