@@ -10,7 +10,6 @@ using namespace pail::engine;
 namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
-constexpr std::uint64_t kDayNs = 24 * 3600 * kSecondNs;
 constexpr std::uint32_t kMax32 = ~std::uint32_t{0};
 
 bool has(const std::string& text, const char* part) {
