@@ -1,0 +1,87 @@
+#include "client/command/arguments.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace pail::command {
+namespace {
+
+constexpr const char* kFooter =
+    "Options for every action: --server, --token, --timeout-ms, --json; see pail --help.\n"
+    "Exit status: 0 admitted (or done), 1 refused, 2 anything else.\n\n"
+    "Examples:\n"
+    "  pail take --rate 10/s --burst 20 partner-a\n"
+    "  pail take --policy api --cost 5 --json partner-a\n"
+    "  pail --server unix:/run/pail.sock ping";
+
+void add_limit(CLI::App& command, Arguments& arguments) {
+  auto* policy =
+      command.add_option("--policy", arguments.policy, "A policy of the server, by name");
+  auto* rate = command.add_option("--rate", arguments.rate,
+                                  "A token bucket given here: count/period, such as 10/s, 100/min");
+  auto* burst = command.add_option("--burst", arguments.burst,
+                                   "Most tokens at once; default: the count of --rate");
+  rate->excludes(policy);
+  burst->needs(rate)->check(CLI::Range(std::uint32_t{1}, UINT32_MAX));
+  command.add_option("KEY", arguments.key, "Whose budget: any text of 1 to 1024 bytes")->required();
+  // Knowing only one of the two is the caller's commonest mistake, so the message names both.
+  command.callback([&arguments] {
+    if (arguments.policy.empty() && arguments.rate.empty()) {
+      throw CLI::RequiredError("a limit is needed: --rate (and --burst), or --policy",
+                               CLI::ExitCodes::RequiredError);
+    }
+  });
+}
+
+void add_cost(CLI::App& command, Arguments& arguments) {
+  command.add_option("--cost", arguments.cost, "Tokens; default 1")
+      ->check(CLI::Range(std::uint32_t{1}, UINT32_MAX));
+  command.add_option("--priority", arguments.priority, "0 (lowest, default) to 3")
+      ->check(CLI::Range(0u, 3u));
+  command.add_flag("--partial", arguments.partial,
+                   "Take what there is if it is less than the cost");
+}
+
+CLI::App& add_command(CLI::App& app, Arguments& arguments, Action action, const char* name,
+                      const char* what) {
+  CLI::App& command = *app.add_subcommand(name, what);
+  command.fallthrough();  // --server and --json may also stand behind the action
+  command.parse_complete_callback([&arguments, action] { arguments.action = action; });
+  return command;
+}
+
+}  // namespace
+
+Parsed parse_arguments(int count, const char* const* words) {
+  Arguments arguments;
+  std::int64_t timeout_ms = arguments.timeout.count();
+
+  CLI::App app("Ask a Pail rate-limit server.", "pail");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "pail " PAIL_VERSION);
+  app.add_option("--server", arguments.server,
+                 "127.0.0.1:7245 (default), [::1]:7245 or unix:/path");
+  app.add_option("--token", arguments.token, "Where the server wants one")->envname("PAIL_TOKEN");
+  app.add_option("--timeout-ms", timeout_ms,
+                 "Longest wait for the connection, and again for the answer; default 1000")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{3'600'000}));
+  app.add_flag("--json", arguments.json, "Answer with one JSON object");
+
+  auto& take = add_command(app, arguments, Action::take, "take", "Take tokens from a key's budget");
+  auto& peek = add_command(app, arguments, Action::peek, "peek", "What a take would be answered");
+  auto& reset =
+      add_command(app, arguments, Action::reset, "reset", "Make a key's budget full again");
+  add_command(app, arguments, Action::ping, "ping", "One round trip to the server");
+  for (CLI::App* command : {&take, &peek}) add_cost(*command, arguments);
+  for (CLI::App* command : {&take, &peek, &reset}) add_limit(*command, arguments);
+
+  try {
+    app.parse(count, words);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? kExitAdmitted : kExitError;
+  }
+  arguments.timeout = std::chrono::milliseconds(timeout_ms);
+  return arguments;
+}
+
+}  // namespace pail::command

@@ -1,0 +1,100 @@
+// The command `pail`: one question to a server, from a shell. Exit status 0 admitted, 1 refused, 2
+// else.
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "client/command/arguments.hpp"
+#include "client/command/report.hpp"
+#include "pail/client.hpp"
+
+namespace {
+
+using pail::command::Action;
+using pail::command::Arguments;
+
+// Human words of a failure go to the error stream, JSON to the output, where a script looks for it.
+int answer(const Arguments& arguments, const pail::Error& error) {
+  if (arguments.json) {
+    std::puts(pail::command::json_of(error).c_str());
+  } else {
+    std::fprintf(stderr, "pail: %s\n", error.text.c_str());
+  }
+  return pail::command::kExitError;
+}
+
+int answer(const Arguments& arguments, const pail::Result<pail::Decision>& decision) {
+  if (!decision) return answer(arguments, decision.error());
+  const bool is_peek = arguments.action == Action::peek;
+  const std::string line = arguments.json ? pail::command::json_of(*decision)
+                                          : pail::command::text_of(*decision, is_peek);
+  std::puts(line.c_str());
+  return decision->admitted() ? pail::command::kExitAdmitted : pail::command::kExitRefused;
+}
+
+int answer(const Arguments& arguments, const pail::Result<void>& done) {
+  if (!done) return answer(arguments, done.error());
+  std::puts(arguments.json ? pail::command::json_of_reset().c_str()
+                           : "reset: the budget is full again");
+  return pail::command::kExitAdmitted;
+}
+
+int answer(const Arguments& arguments, const pail::Result<std::chrono::nanoseconds>& round_trip) {
+  if (!round_trip) return answer(arguments, round_trip.error());
+  const std::string line =
+      arguments.json ? pail::command::json_of_ping(*round_trip)
+                     : arguments.server + " answered in " + pail::command::text_of(*round_trip);
+  std::puts(line.c_str());
+  return pail::command::kExitAdmitted;
+}
+
+pail::Result<pail::Limit> limit_of(const Arguments& arguments) {
+  if (!arguments.policy.empty()) return pail::Limit::policy(arguments.policy);
+  auto limit = pail::Limit::parse(arguments.rate, arguments.burst);
+  if (limit && arguments.burst == 0) {
+    return pail::Limit::rate(limit->count(), limit->period(), limit->count());
+  }
+  return limit;
+}
+
+int run(const Arguments& arguments) {
+  pail::Result<pail::Limit> limit = pail::Limit::policy("");
+  if (arguments.action != Action::ping) limit = limit_of(arguments);
+  if (!limit) return answer(arguments, limit.error());
+
+  pail::ClientOptions options;
+  options.deadline = options.connect_timeout = arguments.timeout;
+  options.name = "pail";
+  options.token = arguments.token;
+  auto client = pail::Client::connect(arguments.server, options);
+  if (!client) return answer(arguments, client.error());
+
+  pail::CallOptions call;
+  call.cost = arguments.cost;
+  call.priority = static_cast<std::uint8_t>(arguments.priority);
+  call.partial = arguments.partial;
+  switch (arguments.action) {
+    case Action::take:
+      return answer(arguments, client->take(*limit, arguments.key, call));
+    case Action::peek:
+      return answer(arguments, client->peek(*limit, arguments.key, call));
+    case Action::reset:
+      return answer(arguments, client->reset(*limit, arguments.key, call));
+    case Action::ping:
+      return answer(arguments, client->ping(call));
+  }
+  return pail::command::kExitError;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    const auto parsed = pail::command::parse_arguments(count, words);
+    if (const int* status = std::get_if<int>(&parsed)) return *status;
+    return run(std::get<Arguments>(parsed));
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "pail: %s\n", problem.what());
+    return pail::command::kExitError;
+  }
+}

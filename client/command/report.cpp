@@ -1,0 +1,104 @@
+#include "client/command/report.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+namespace pail::command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Unit {
+  std::int64_t size_ns;
+  const char* name;
+};
+constexpr std::array<Unit, 7> kUnits{{{86'400'000'000'000, "d"},
+                                      {3'600'000'000'000, "h"},
+                                      {60'000'000'000, "min"},
+                                      {1'000'000'000, "s"},
+                                      {1'000'000, "ms"},
+                                      {1'000, "us"},
+                                      {1, "ns"}}};
+
+// Tokens of error texts may come from anywhere; a byte that is no UTF-8 must not end the program.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string text_of(std::chrono::nanoseconds duration) {
+  const std::int64_t ns = duration.count();
+  for (const Unit& unit : kUnits) {
+    if (ns < unit.size_ns || unit.size_ns == 1) continue;
+    const std::int64_t tenth_ns = unit.size_ns / 10;
+    const std::int64_t tenths = ns / tenth_ns + (ns % tenth_ns != 0 ? 1 : 0);
+    if (tenths % 10 == 0) return fmt::format("{} {}", tenths / 10, unit.name);
+    return fmt::format("{}.{} {}", tenths / 10, tenths % 10, unit.name);
+  }
+  return fmt::format("{} ns", ns);
+}
+
+std::string text_of(const Decision& decision, bool is_peek) {
+  const std::string budget = fmt::format("{} of {} left", decision.remaining, decision.limit);
+  const std::string reset = fmt::format("full again in {}", text_of(decision.reset_after));
+  switch (decision.status) {
+    case Decision::Status::admitted: {
+      std::string line = is_peek ? "would be admitted: " : "admitted: ";
+      if (!is_peek) line += fmt::format("{} taken, ", decision.granted);
+      line += budget;
+      if (decision.hold.count() != 0) line += fmt::format("; hold for {}", text_of(decision.hold));
+      if (decision.reset_after.count() != 0) line += "; " + reset;
+      return line;
+    }
+    case Decision::Status::denied:
+    case Decision::Status::shed:
+      return fmt::format("{}{}: {}; retry after {}; {}", is_peek ? "would be " : "",
+                         decision.status == Decision::Status::shed
+                             ? "refused to keep a reserve for higher priorities"
+                             : "refused",
+                         budget, text_of(decision.retry_after), reset);
+    case Decision::Status::never:
+      return fmt::format("{}refused for ever: the cost is more than the limit of {} can ever grant",
+                         is_peek ? "would be " : "", decision.limit);
+  }
+  return "";
+}
+
+std::string json_of(const Decision& decision) {
+  Json json;
+  json["status"] = name(decision.status);
+  json["admitted"] = decision.admitted();
+  json["granted"] = decision.granted;
+  json["remaining"] = decision.remaining;
+  json["limit"] = decision.limit;
+  if (decision.status == Decision::Status::never) {
+    json["retry_after_ns"] = nullptr;
+  } else {
+    json["retry_after_ns"] = decision.retry_after.count();
+  }
+  json["reset_after_ns"] = decision.reset_after.count();
+  json["hold_ns"] = decision.hold.count();
+  return dump(json);
+}
+
+std::string json_of(const Error& error) {
+  Json json;
+  json["error"] = name(error.code);
+  json["text"] = error.text;
+  json["maybe_charged"] = error.maybe_charged;
+  return dump(json);
+}
+
+std::string json_of_reset() {
+  return dump(Json{{"reset", true}});
+}
+
+std::string json_of_ping(std::chrono::nanoseconds round_trip) {
+  return dump(Json{{"round_trip_ns", round_trip.count()}});
+}
+
+}  // namespace pail::command

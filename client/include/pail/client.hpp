@@ -1,0 +1,104 @@
+// The blocking client: one connection to one server, shared by any number of threads.
+//
+//   auto client = pail::Client::connect("127.0.0.1:7245");
+//   if (!client) return fail(client.error().text);
+//   const auto limit = pail::Limit::rate(100, std::chrono::seconds(1), 20);
+//   auto decision = client->take(limit, "partner-a");
+//   if (!decision)                  ...  // no decision: timeout, closed, ...: your policy
+//   else if (decision->admitted())  ...  // go ahead
+//   else                            ...  // 429, Retry-After:
+//   pail::http::retry_after_seconds(*decision)
+//
+// Threads: every function may be called from any number of threads at once, but moving, assigning
+// and destroying a Client excludes all other use of it. Calls from many threads are in flight
+// together: what is asked while another thread is writing leaves in one segment with that thread's
+// next write. There is no thread of the library's own: the callers that wait do the reading and
+// writing in turn.
+//
+// Time: every call returns at its deadline at the latest (plus what the scheduler adds), whatever
+// the server does. A call that timed out tells the server so in advance (the request carries its
+// deadline on the server's clock, as learnt when connecting, with a margin for clocks that run
+// unequally): a server that reads such a request late answers `expired` and charges nothing. That
+// protection ends about 17 minutes after connecting, when the margin has grown to a second.
+//
+// Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each, and about 80 KiB a connection.
+// direction.
+//
+// A connection that failed stays failed: calls answer ErrorCode::closed with the reason, at once.
+// (Reconnecting, asynchronous calls, leases and several servers are to come behind this interface.)
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "pail/decision.hpp"
+#include "pail/error.hpp"
+#include "pail/limit.hpp"
+
+namespace pail {
+
+struct ClientOptions {
+  // How long a call may take where the call does not say; 1 us to 1 hour.
+  std::chrono::nanoseconds deadline = std::chrono::milliseconds(5);
+  // How long connecting may take, the greeting included; 1 us to 1 hour.
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(1);
+  // Answers waited for at once, those of calls that timed out included; 1 to 65,536.
+  std::size_t max_in_flight = 1024;
+  std::string name;            // shown to the server's operator; at most 64 bytes
+  std::string token;           // where the server wants one; at most 256 bytes
+  std::string tcp_congestion;  // "cubic"; empty: the system's default. Not for Unix sockets
+};
+
+struct CallOptions {
+  std::uint32_t cost = 1;     // tokens, at least 1
+  std::uint8_t priority = 0;  // 0 (lowest) to 3; lower ones cannot touch a policy's reserve
+  bool partial = false;       // grant what there is if it is less than the cost
+  std::optional<std::chrono::nanoseconds> deadline;  // from now; none: ClientOptions::deadline
+};
+
+class Client {
+ public:
+  // Connects and greets. `address` is "127.0.0.1:7245", "[::1]:7245" or "unix:/path".
+  // Errors: bad_argument, timeout, connection_refused, unreachable, closed, protocol_error,
+  // version_mismatch, unauthorized, system.
+  [[nodiscard]] static Result<Client> connect(std::string_view address, ClientOptions options = {});
+
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+  ~Client();  // closes the connection
+
+  // Takes `cost` tokens from the budget of `key` (1 to 1,024 arbitrary bytes), all or none of them.
+  [[nodiscard]] Result<Decision> take(const Limit& limit, std::string_view key,
+                                      const CallOptions& options = {});
+
+  // What a TAKE of `cost` would be answered now; charges nothing.
+  [[nodiscard]] Result<Decision> peek(const Limit& limit, std::string_view key,
+                                      const CallOptions& options = {});
+
+  // Forgets what was taken from `key`: its budget is full again. Of the options only the deadline
+  // counts.
+  [[nodiscard]] Result<void> reset(const Limit& limit, std::string_view key,
+                                   const CallOptions& options = {});
+
+  // One round trip; its duration.
+  [[nodiscard]] Result<std::chrono::nanoseconds> ping(const CallOptions& options = {});
+
+  // False once the connection has failed or close() was called: every further call answers
+  // `closed`.
+  [[nodiscard]] bool usable() const noexcept;
+
+  // Ends the connection: calls in flight and to come answer ErrorCode::closed. Idempotent.
+  void close() noexcept;
+
+ private:
+  struct Parts;
+  explicit Client(std::unique_ptr<Parts> parts) noexcept;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace pail

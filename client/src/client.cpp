@@ -1,0 +1,251 @@
+// From the words of the public interface to those of the protocol and back; connection.hpp does the
+// work.
+#include "pail/client.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "client/src/connection.hpp"
+#include "protocol/codec.hpp"
+
+namespace pail {
+namespace {
+
+using internal::Answer;
+using internal::Clock;
+using internal::Time;
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds kMinWait = std::chrono::microseconds(1);
+constexpr nanoseconds kMaxWait = std::chrono::hours(1);
+constexpr std::size_t kMaxInFlight = 65'536;
+// What a call in a flooded connection may keep: see client.hpp on memory.
+static_assert(protocol::kMaxRequestBytes <= 1100);
+
+tl::unexpected<Error> bad_argument(std::string text) {
+  return tl::unexpected(Error{ErrorCode::bad_argument, std::move(text)});
+}
+
+bool is_fitting_wait(nanoseconds wait) {
+  return wait >= kMinWait && wait <= kMaxWait;
+}
+
+Result<void> check(const ClientOptions& options) {
+  if (!is_fitting_wait(options.deadline)) return bad_argument("deadline: 1 us to 1 hour");
+  if (!is_fitting_wait(options.connect_timeout)) {
+    return bad_argument("connect_timeout: 1 us to 1 hour");
+  }
+  if (options.max_in_flight < 1 || options.max_in_flight > kMaxInFlight) {
+    return bad_argument("max_in_flight: 1 to 65536");
+  }
+  if (options.token.size() > protocol::kMaxTokenBytes) {
+    return bad_argument("token: 256 bytes at most");
+  }
+  const bool is_printable = std::all_of(options.name.begin(), options.name.end(),
+                                        [](char c) { return c >= 0x20 && c <= 0x7E; });
+  if (options.name.size() > protocol::kMaxClientNameBytes || !is_printable) {
+    return bad_argument("name: 64 printable ASCII characters at most");
+  }
+  return {};
+}
+
+Result<void> check(const Limit& limit, std::string_view key, const CallOptions& options) {
+  if (key.size() < protocol::kMinKeyBytes || key.size() > protocol::kMaxKeyBytes) {
+    return bad_argument("a key has 1 to 1024 bytes; this one has " + std::to_string(key.size()));
+  }
+  if (!limit.is_policy()) {
+    if (limit.count() == 0) return bad_argument("the count of a rate is at least 1");
+    if (limit.burst() == 0) return bad_argument("the burst is at least 1");
+    if (limit.period() < nanoseconds(1) || limit.period() > std::chrono::hours(24) * 366) {
+      return bad_argument("the period of a rate is 1 ns to 366 days");
+    }
+  }
+  if (options.priority > protocol::kMaxPriority) return bad_argument("priority: 0 to 3");
+  return {};
+}
+
+protocol::Request make_request(protocol::Op op, const Limit& limit, std::string_view key) {
+  protocol::Request request;
+  request.op = op;
+  request.key = protocol::as_body(key);
+  request.policy = limit.policy_id();
+  if (!limit.is_policy()) {
+    request.has_inline_limit = true;
+    request.inline_limit = {static_cast<std::uint64_t>(limit.period().count()), limit.count(),
+                            limit.burst()};
+  }
+  return request;
+}
+
+ErrorCode error_code(protocol::Status status) {
+  switch (status) {
+    case protocol::Status::table_full:
+      return ErrorCode::table_full;
+    case protocol::Status::expired:
+      return ErrorCode::timeout;
+    case protocol::Status::unknown_policy:
+      return ErrorCode::unknown_policy;
+    case protocol::Status::bad_request:
+      return ErrorCode::bad_argument;
+    case protocol::Status::unauthorized:
+      return ErrorCode::unauthorized;
+    case protocol::Status::overloaded:
+      return ErrorCode::overloaded;
+    case protocol::Status::not_supported:
+      return ErrorCode::not_supported;
+    case protocol::Status::ok:
+    case protocol::Status::denied:
+    case protocol::Status::shed:
+    case protocol::Status::never:
+      break;  // decisions
+  }
+  return ErrorCode::protocol_error;
+}
+
+// The server answered that it did not decide; so nothing was charged.
+Error refusal_to_decide(const Answer& answer, const std::string& address, const Limit* limit) {
+  const protocol::Status status = answer.reply.status;
+  std::string text = address + ": ";
+  if (status == protocol::Status::unknown_policy && limit != nullptr) {
+    text += "the server has no policy '" + limit->policy_name() + "'";
+    if (!answer.text.empty()) text += " (" + answer.text + ")";
+  } else if (!answer.text.empty()) {
+    text += answer.text;
+  } else {
+    text += std::string(protocol::name(status));
+  }
+  return {error_code(status), std::move(text), false};
+}
+
+nanoseconds to_duration(std::uint64_t wait_ns) {
+  constexpr auto kMost = static_cast<std::uint64_t>(nanoseconds::max().count());
+  return nanoseconds(static_cast<std::int64_t>(std::min(wait_ns, kMost)));
+}
+
+Decision to_decision(const protocol::Reply& reply) {
+  Decision decision;
+  decision.granted = reply.granted;
+  decision.remaining = reply.remaining;
+  decision.limit = reply.limit;
+  decision.reset_after = to_duration(reply.reset_ns);
+  if (reply.status == protocol::Status::ok) {
+    decision.status = Decision::Status::admitted;
+    decision.hold = to_duration(reply.wait_ns);
+  } else if (reply.status == protocol::Status::never) {
+    decision.status = Decision::Status::never;
+    decision.retry_after = Decision::kForever;
+  } else {
+    decision.status =
+        reply.status == protocol::Status::shed ? Decision::Status::shed : Decision::Status::denied;
+    decision.retry_after = to_duration(reply.wait_ns);
+  }
+  return decision;
+}
+
+}  // namespace
+
+struct Client::Parts {
+  std::string address;
+  ClientOptions options;
+  std::unique_ptr<internal::Connection> connection;
+
+  // The answer, or an error that says whether the request may have been charged.
+  Result<Answer> ask(const protocol::Request& request, const CallOptions& call) {
+    const nanoseconds wait = call.deadline.value_or(options.deadline);
+    if (!is_fitting_wait(wait)) return bad_argument("deadline of a call: 1 us to 1 hour");
+    const Time start = Clock::now();
+    const Time deadline = start + wait;
+    auto answer = connection->call(request, start, deadline);
+    // `expired` while we still wait: the two clocks have drifted apart by more than was allowed for
+    // (a machine was suspended, say). Nothing was charged, and from now on the connection sends no
+    // deadlines, so one repetition is right and enough.
+    if (answer && answer->reply.status == protocol::Status::expired) {
+      const Time now = Clock::now();
+      if (now < deadline) answer = connection->call(request, now, deadline);
+    }
+    return answer;
+  }
+
+  Result<Decision> decide(protocol::Request& request, const Limit& limit, const CallOptions& call) {
+    request.cost = call.cost;
+    request.priority = call.priority;
+    request.partial = call.partial;
+    const auto answer = ask(request, call);
+    if (!answer) return tl::unexpected(answer.error());
+    if (!protocol::is_decision(answer->reply.status)) {
+      return tl::unexpected(refusal_to_decide(*answer, address, &limit));
+    }
+    return to_decision(answer->reply);
+  }
+};
+
+Client::Client(std::unique_ptr<Parts> parts) noexcept : parts_(std::move(parts)) {}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+
+Result<Client> Client::connect(std::string_view address, ClientOptions options) {
+  if (auto fine = check(options); !fine) return tl::unexpected(std::move(fine).error());
+  internal::ConnectionOptions wanted;
+  wanted.address = address;
+  wanted.tcp_congestion = options.tcp_congestion;
+  wanted.token = options.token;
+  wanted.client_name = options.name;
+  wanted.max_in_flight = options.max_in_flight;
+  auto connection = internal::Connection::open(wanted, Clock::now() + options.connect_timeout);
+  if (!connection) return tl::unexpected(std::move(connection).error());
+
+  auto parts = std::make_unique<Parts>();
+  parts->address = address;
+  parts->options = std::move(options);
+  parts->connection = std::move(*connection);
+  return Client(std::move(parts));
+}
+
+Result<Decision> Client::take(const Limit& limit, std::string_view key,
+                              const CallOptions& options) {
+  if (auto fine = check(limit, key, options); !fine) return tl::unexpected(std::move(fine).error());
+  if (options.cost == 0) {
+    return bad_argument("the cost of a take is at least 1; peek() looks without taking");
+  }
+  auto request = make_request(protocol::Op::take, limit, key);
+  return parts_->decide(request, limit, options);
+}
+
+Result<Decision> Client::peek(const Limit& limit, std::string_view key,
+                              const CallOptions& options) {
+  if (auto fine = check(limit, key, options); !fine) return tl::unexpected(std::move(fine).error());
+  auto request = make_request(protocol::Op::peek, limit, key);
+  return parts_->decide(request, limit, options);
+}
+
+Result<void> Client::reset(const Limit& limit, std::string_view key, const CallOptions& options) {
+  if (auto fine = check(limit, key, options); !fine) return tl::unexpected(std::move(fine).error());
+  const auto answer = parts_->ask(make_request(protocol::Op::reset, limit, key), options);
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->reply.status != protocol::Status::ok) {
+    return tl::unexpected(refusal_to_decide(*answer, parts_->address, &limit));
+  }
+  return {};
+}
+
+Result<nanoseconds> Client::ping(const CallOptions& options) {
+  const Time start = Clock::now();
+  const auto answer = parts_->ask(protocol::Request{}, options);
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->reply.status != protocol::Status::ok) {
+    return tl::unexpected(refusal_to_decide(*answer, parts_->address, nullptr));
+  }
+  return Clock::now() - start;
+}
+
+bool Client::usable() const noexcept {
+  return parts_ != nullptr && parts_->connection->usable();
+}
+
+void Client::close() noexcept {
+  if (parts_ != nullptr) parts_->connection->close();
+}
+
+}  // namespace pail
