@@ -4,9 +4,9 @@
 #include <exception>
 #include <string>
 
+#include <pail/client.hpp>
 #include "client/command/arguments.hpp"
 #include "client/command/report.hpp"
-#include "pail/client.hpp"
 
 namespace {
 

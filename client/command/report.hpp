@@ -4,8 +4,8 @@
 #include <chrono>
 #include <string>
 
-#include "pail/decision.hpp"
-#include "pail/error.hpp"
+#include <pail/decision.hpp>
+#include <pail/error.hpp>
 
 namespace pail::command {
 

@@ -1,6 +1,6 @@
 // From the words of the public interface to those of the protocol and back; connection.hpp does the
 // work.
-#include "pail/client.hpp"
+#include <pail/client.hpp>
 
 #include <algorithm>
 #include <string>

@@ -32,10 +32,10 @@
 #include <string_view>
 #include <vector>
 
+#include <pail/error.hpp>
 #include "client/src/in_flight.hpp"
 #include "client/src/server_clock.hpp"
 #include "client/src/socket.hpp"
-#include "pail/error.hpp"
 #include "protocol/frame_reader.hpp"
 #include "protocol/messages.hpp"
 

@@ -1,4 +1,4 @@
-#include "pail/http.hpp"
+#include <pail/http.hpp>
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "pail/limit.hpp"
+#include <pail/limit.hpp>
 
 #include "protocol/limit_text.hpp"
 #include "protocol/messages.hpp"

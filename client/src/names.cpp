@@ -1,6 +1,6 @@
-#include "pail/error.hpp"
+#include <pail/error.hpp>
 
-#include "pail/decision.hpp"
+#include <pail/decision.hpp>
 
 namespace pail {
 

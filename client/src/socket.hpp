@@ -9,8 +9,8 @@
 #include <span>
 #include <string_view>
 
+#include <pail/error.hpp>
 #include "client/src/server_clock.hpp"
-#include "pail/error.hpp"
 
 namespace pail::internal {
 

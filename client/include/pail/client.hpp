@@ -21,8 +21,8 @@
 // unequally): a server that reads such a request late answers `expired` and charges nothing. That
 // protection ends about 17 minutes after connecting, when the margin has grown to a second.
 //
-// Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each, and about 80 KiB a connection.
-// direction.
+// Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each, and about 80 KiB a
+// connection. direction.
 //
 // A connection that failed stays failed: calls answer ErrorCode::closed with the reason, at once.
 // (Reconnecting, asynchronous calls, leases and several servers are to come behind this interface.)
@@ -36,9 +36,9 @@
 #include <string>
 #include <string_view>
 
-#include "pail/decision.hpp"
-#include "pail/error.hpp"
-#include "pail/limit.hpp"
+#include <pail/decision.hpp>
+#include <pail/error.hpp>
+#include <pail/limit.hpp>
 
 namespace pail {
 

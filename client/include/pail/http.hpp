@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "pail/decision.hpp"
+#include <pail/decision.hpp>
 
 namespace pail::http {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "pail/error.hpp"
+#include <pail/error.hpp>
 
 namespace pail {
 
