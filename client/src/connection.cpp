@@ -26,8 +26,9 @@ struct Connection::Call {
   std::condition_variable wake;
   protocol::Op op = protocol::Op::ping;
   std::uint64_t number = 0;
-  std::size_t offset = 0;  // of its frame in outgoing_, until it is sent
-  bool sleeping = false;
+  std::size_t offset = 0;        // of its frame in outgoing_, until it is sent
+  Call* next_sleeper = nullptr;  // while it sleeps
+  Call* previous_sleeper = nullptr;
   bool done = false;
   Answer answer;               // once done
   std::optional<Error> error;  // instead of the answer
@@ -107,9 +108,9 @@ void Connection::work_until_done(Lock& lock, Call& call, Time deadline) {
     } else if (!reader_present_) {
       read_turn(lock, deadline);
     } else {
-      call.sleeping = true;
+      join_sleepers(call);
       call.wake.wait_until(lock, deadline);
-      call.sleeping = false;
+      leave_sleepers(call);
     }
   }
   offer_vacant_roles();
@@ -187,18 +188,26 @@ void Connection::read_turn(Lock& lock, Time deadline) {
   }
 }
 
-// Wakes one sleeper if there is work that nobody sees to: the oldest, whose answer comes next.
+// Wakes one sleeper if there is work that nobody sees to: the one that has slept longest, whose
+// answer comes first.
 void Connection::offer_vacant_roles() {
   const bool to_read = !reader_present_ && !in_flight_.empty();
   const bool to_write = !writer_present_ && has_unsent();
-  if (!to_read && !to_write) return;
-  for (std::uint64_t number = in_flight_.oldest(); number != in_flight_.next(); ++number) {
-    Call* const call = in_flight_.at(number);
-    if (call != nullptr && call->sleeping) {
-      call->wake.notify_one();
-      return;
-    }
-  }
+  if (first_sleeper_ != nullptr && (to_read || to_write)) first_sleeper_->wake.notify_one();
+}
+
+void Connection::join_sleepers(Call& call) {
+  call.previous_sleeper = last_sleeper_;
+  call.next_sleeper = nullptr;
+  (last_sleeper_ != nullptr ? last_sleeper_->next_sleeper : first_sleeper_) = &call;
+  last_sleeper_ = &call;
+}
+
+void Connection::leave_sleepers(Call& call) {
+  Call* const next = call.next_sleeper;
+  Call* const previous = call.previous_sleeper;
+  (previous != nullptr ? previous->next_sleeper : first_sleeper_) = next;
+  (next != nullptr ? next->previous_sleeper : last_sleeper_) = previous;
 }
 
 void Connection::on_received(protocol::Bytes chunk) {

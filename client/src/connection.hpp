@@ -88,6 +88,8 @@ class Connection {
   void read_turn(Lock& lock, Time deadline);
   void give_up(const Call& call);
   void offer_vacant_roles();
+  void join_sleepers(Call& call);
+  void leave_sleepers(Call& call);
   [[nodiscard]] bool has_unsent() const noexcept;
 
   void on_received(protocol::Bytes chunk);
@@ -105,6 +107,8 @@ class Connection {
   InFlight<Call> in_flight_;
   std::vector<std::byte> outgoing_;  // whole frames; at most max_in_flight of them
   std::uint64_t first_unsent_ = 0;   // requests from this number on have not begun to leave
+  Call* first_sleeper_ = nullptr;    // a list through the calls that hold no role and wait
+  Call* last_sleeper_ = nullptr;
   bool writer_present_ = false;
   bool reader_present_ = false;
   bool socket_full_ = false;   // the last send found no room

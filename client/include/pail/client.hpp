@@ -49,16 +49,17 @@ struct ClientOptions {
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(1);
   // Answers waited for at once, those of calls that timed out included; 1 to 65,536.
   std::size_t max_in_flight = 1024;
-  std::string name;            // shown to the server's operator; at most 64 bytes
-  std::string token;           // where the server wants one; at most 256 bytes
-  std::string tcp_congestion;  // "cubic"; empty: the system's default. Not for Unix sockets
+  std::string name = {};            // shown to the server's operator; at most 64 bytes
+  std::string token = {};           // where the server wants one; at most 256 bytes
+  std::string tcp_congestion = {};  // "cubic"; empty: the system's default. Not for Unix sockets
 };
 
 struct CallOptions {
   std::uint32_t cost = 1;     // tokens, at least 1
   std::uint8_t priority = 0;  // 0 (lowest) to 3; lower ones cannot touch a policy's reserve
   bool partial = false;       // grant what there is if it is less than the cost
-  std::optional<std::chrono::nanoseconds> deadline;  // from now; none: ClientOptions::deadline
+  // From now; none: ClientOptions::deadline.
+  std::optional<std::chrono::nanoseconds> deadline = std::nullopt;
 };
 
 class Client {
