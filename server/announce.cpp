@@ -1,0 +1,63 @@
+#include "server/announce.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace pail::server {
+namespace {
+
+// The other programs lie beside this one.
+std::string own_directory() {
+  char path[PATH_MAX];
+  const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path - 1);
+  if (size <= 0) return "";
+  std::string text(path, static_cast<std::size_t>(size));
+  text.resize(text.rfind('/') + 1);
+  char here[PATH_MAX];
+  if (::getcwd(here, sizeof here) == nullptr) return text;
+  const std::string prefix = std::string(here) + "/";
+  return text.rfind(prefix, 0) == 0 ? text.substr(prefix.size()) : text;
+}
+
+}  // namespace
+
+std::string welcome(const Server& server, const Config& config) {
+  const auto addresses = server.addresses();
+  const std::string programs = own_directory();
+  const std::string& address = addresses.front();
+  std::string text = fmt::format("paild {} serves\n", PAIL_VERSION);
+  for (const std::string& one : addresses) text += fmt::format("  native   {}\n", one);
+  text += fmt::format("  I/O      {} ({})\n", name(server.io().kind), server.io().reason);
+  text += fmt::format("  shards   {}, room for {} keys, {} named policies\n", server.shard_count(),
+                      config.keys, config.policies.size());
+  text += fmt::format(
+      "\nTry in another terminal:\n"
+      "  {0}pail --server {1} take --rate 10/s --burst 20 alice\n"
+      "  {0}pail --server {1} peek --rate 10/s --burst 20 alice\n"
+      "  {0}pail-bench --server {1} --duration 5s\n\n",
+      programs, address);
+  return text;
+}
+
+tl::expected<void, std::string> write_ready_file(const std::string& path, const Server& server) {
+  nlohmann::json ready;
+  ready["native"] = server.addresses();
+  ready["io"] = name(server.io().kind);
+  ready["pid"] = ::getpid();
+  const std::string draft = fmt::format("{}.{}", path, ::getpid());
+  std::ofstream file(draft, std::ios::trunc);
+  file << ready.dump() << '\n';
+  file.close();
+  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
+    std::remove(draft.c_str());
+    return tl::unexpected(fmt::format("--ready-file {}: cannot be written", path));
+  }
+  return {};
+}
+
+}  // namespace pail::server

@@ -1,0 +1,138 @@
+#include "server/config.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "protocol/limit_text.hpp"
+#include "server/cpus.hpp"
+
+namespace pail::server {
+namespace {
+
+constexpr std::size_t kMaxKeys = std::size_t{1} << 36;
+
+// The flags as they were written.
+struct Flags {
+  std::vector<std::string> listen;
+  unsigned shards = 0;
+  std::size_t keys = Config{}.keys;
+  std::vector<std::string> policies;
+  bool insecure = false;
+  std::string congestion;
+  std::string ready_file;
+  std::string io = "auto";
+};
+
+tl::unexpected<ConfigExit> wrong(std::string text) {
+  return tl::unexpected(ConfigExit{2, "paild: " + std::move(text) + "\n"});
+}
+
+tl::expected<void, ConfigExit> read_listen(const Flags& flags, Config& config) {
+  std::vector<std::string> texts = flags.listen;
+  if (texts.empty()) texts.push_back(fmt::format("127.0.0.1:{}", protocol::kDefaultPort));
+  if (texts.size() > kMaxListeners)
+    return wrong(fmt::format("--listen: {} at most", kMaxListeners));
+  for (const std::string& text : texts) {
+    auto address = protocol::parse_address(text);
+    if (!address) return wrong(fmt::format("--listen {}: {}", text, address.error()));
+    if (!address->is_loopback && !flags.insecure) {
+      return wrong(fmt::format(
+          "--listen {}: this address can be reached from other machines, and anybody who reaches "
+          "it "
+          "may spend budgets. Listen on 127.0.0.1 or unix:/path, or give --insecure if the network "
+          "itself keeps strangers out.",
+          text));
+    }
+    config.listen.push_back(std::move(*address));
+  }
+  return {};
+}
+
+tl::expected<void, ConfigExit> read_policies(const Flags& flags, Config& config) {
+  for (const std::string& text : flags.policies) {
+    const auto policy = protocol::parse_policy(text);
+    if (!policy) return wrong(fmt::format("--policy {}: {}", text, policy.error()));
+    engine::NamedRate named;
+    named.name = policy->name;
+    named.id = protocol::policy_id(policy->name);
+    named.rate = {policy->limit.period_ns, policy->limit.count, policy->limit.burst};
+    if (const std::string fault = engine::check_rate(named.rate); !fault.empty()) {
+      return wrong(fmt::format("--policy {}: {}", text, fault));
+    }
+    config.policies.push_back(std::move(named));
+  }
+  if (const std::string fault = engine::check_policies(config.policies); !fault.empty()) {
+    return wrong("--policy: " + fault);
+  }
+  return {};
+}
+
+tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
+  Config config;
+  config.shards = flags.shards != 0 ? flags.shards : std::min(usable_cpus(), kMaxShards);
+  config.keys = flags.keys;
+  config.is_insecure = flags.insecure;
+  config.congestion_control = flags.congestion;
+  config.ready_file = flags.ready_file;
+  config.io = flags.io == "uring"   ? IoChoice::uring
+              : flags.io == "epoll" ? IoChoice::epoll
+                                    : IoChoice::automatic;
+  if (auto result = read_listen(flags, config); !result) return tl::unexpected(result.error());
+  if (auto result = read_policies(flags, config); !result) return tl::unexpected(result.error());
+  return config;
+}
+
+void add_flags(CLI::App& app, Flags& flags) {
+  app.set_version_flag("--version", "paild " PAIL_VERSION);
+  app.add_option("--listen", flags.listen,
+                 "Where to listen, repeatable: 127.0.0.1:7245 (the default), [::1]:7245, "
+                 "unix:/run/pail.sock; port 0 takes a free one")
+      ->type_name("ADDR");
+  app.add_option("--shards", flags.shards,
+                 "Threads that serve; default: the cores that this process may use")
+      ->check(CLI::Range(1u, kMaxShards))
+      ->type_name("N");
+  app.add_option("--keys", flags.keys, "Room for this many live keys")
+      ->check(CLI::Range(std::size_t{1}, kMaxKeys))
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--policy", flags.policies,
+                 "A named limit, repeatable: NAME=RATE,BURST as in partner=10/s,20")
+      ->type_name("NAME=RATE,BURST")
+      ->delimiter('\0');
+  app.add_flag("--insecure", flags.insecure, "Allow addresses that other machines can reach");
+  app.add_option(
+         "--tcp-congestion", flags.congestion,
+         "TCP congestion control of all connections: cubic where the system's default is bbr, "
+         "whose pacing slows loopback and short distances")
+      ->type_name("NAME");
+  app.add_option("--ready-file", flags.ready_file,
+                 "Write a JSON file with the addresses once the server serves")
+      ->type_name("PATH");
+  app.add_option("--io", flags.io, "How to talk to the kernel")
+      ->check(CLI::IsMember({"auto", "uring", "epoll"}))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+tl::expected<Config, ConfigExit> parse_command_line(int argc, const char* const* argv) {
+  CLI::App app{"paild: a rate-limit state server. It answers whether a caller has budget left.",
+               "paild"};
+  Flags flags;
+  add_flags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return tl::unexpected(ConfigExit{0, app.help()});
+  } catch (const CLI::CallForVersion& version) {
+    return tl::unexpected(ConfigExit{0, std::string(version.what()) + "\n"});
+  } catch (const CLI::ParseError& error) {
+    return wrong(std::string(error.what()) + "\nSee paild --help.");
+  }
+  return to_config(flags);
+}
+
+}  // namespace pail::server

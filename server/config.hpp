@@ -1,0 +1,40 @@
+// What the operator asked for: the command line as values.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "protocol/address.hpp"
+#include "server/engine/rate.hpp"
+#include "server/limits.hpp"
+
+namespace pail::server {
+
+enum class IoChoice : std::uint8_t { automatic, uring, epoll };
+
+struct Config {
+  std::vector<protocol::Address> listen;  // at least one
+  unsigned shards = 1;
+  std::size_t keys = std::size_t{1} << 20;
+  std::vector<engine::NamedRate> policies;
+  bool is_insecure = false;
+  std::string congestion_control;  // empty: the system's
+  std::string ready_file;          // empty: none
+  IoChoice io = IoChoice::automatic;
+  ShardLimits limits;
+};
+
+// Why the server does not start: --help and --version included, with exit code 0.
+struct ConfigExit {
+  int code = 2;
+  std::string text;
+};
+
+// The error is for people: it says what is wrong and what would be right.
+[[nodiscard]] tl::expected<Config, ConfigExit> parse_command_line(int argc,
+                                                                  const char* const* argv);
+
+}  // namespace pail::server

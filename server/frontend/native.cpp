@@ -1,0 +1,215 @@
+#include "server/frontend/native.hpp"
+
+namespace pail::frontend {
+namespace {
+
+using protocol::Op;
+using protocol::Status;
+
+constexpr std::size_t kMaxTextReplyBytes =
+    protocol::kReplyHeaderBytes + protocol::kMaxErrorTextBytes;
+static_assert(Native::kGroup * kMaxTextReplyBytes <= ReplyBlock::kRoomBytes);
+static_assert(protocol::kMaxErrorReplyBytes <= ReplyBlock::kRoomBytes);
+static_assert(engine::kMaxKeyBytes == protocol::kMaxKeyBytes);
+static_assert(engine::kWaitForever == protocol::kWaitForever);
+
+constexpr Status status_of(engine::Verdict verdict) noexcept {
+  switch (verdict) {
+    case engine::Verdict::admitted:
+      return Status::ok;
+    case engine::Verdict::denied:
+      return Status::denied;
+    case engine::Verdict::shed:
+      return Status::shed;
+    case engine::Verdict::never:
+      return Status::never;
+    case engine::Verdict::table_full:
+      return Status::table_full;
+    case engine::Verdict::unknown_policy:
+      return Status::unknown_policy;
+    case engine::Verdict::bad_request:
+      return Status::bad_request;
+  }
+  return Status::bad_request;
+}
+
+constexpr engine::Action action_of(Op op) noexcept {
+  return op == Op::take   ? engine::Action::take
+         : op == Op::peek ? engine::Action::peek
+                          : engine::Action::reset;
+}
+
+constexpr std::string_view text_for(const engine::Decision& decision) noexcept {
+  switch (decision.verdict) {
+    case engine::Verdict::admitted:
+    case engine::Verdict::denied:
+    case engine::Verdict::shed:
+    case engine::Verdict::never:
+      return {};
+    case engine::Verdict::table_full:
+      return "no room for a new key";
+    case engine::Verdict::unknown_policy:
+      return "the server has no policy of this name";
+    case engine::Verdict::bad_request:
+      return decision.reason;
+  }
+  return {};
+}
+
+}  // namespace
+
+Outcome Native::receive(NativeSession& session, protocol::Bytes chunk, const Now& now,
+                        ReplyQueue& replies) noexcept {
+  session.reader_.feed(chunk);
+  if (!session.is_greeted_) {
+    const Outcome outcome = greet(session, now, replies);
+    if (outcome != Outcome::keep) return outcome;
+  }
+  while (session.is_greeted_) {
+    const bool is_well_formed = fill_group(session, now);
+    if (group_.size == 0) break;
+    worker_.decide({group_.requests.data(), group_.request_count}, now.ticks,
+                   {group_.decisions.data(), group_.request_count});
+    if (!answer_group(replies)) return Outcome::out_of_memory;
+    if (!is_well_formed) return Outcome::close;
+  }
+  if (const auto error = session.reader_.error()) return refuse(*error, replies);
+  session.reader_.end_chunk();
+  return Outcome::keep;
+}
+
+// The first frame. Until it is whole there is nothing to do; anything but a good HELLO ends the
+// session.
+Outcome Native::greet(NativeSession& session, const Now& now, ReplyQueue& replies) noexcept {
+  const auto frame = session.reader_.next();
+  if (!frame) return Outcome::keep;  // or error(), which is looked at next
+  const auto hello = protocol::decode_hello(*frame);
+  if (!hello) return refuse(hello.error(), replies);
+
+  protocol::HelloReply reply;
+  reply.tag = hello->tag;
+  reply.version = protocol::negotiate_version(*hello);
+  reply.boot_id = identity_.boot_id;
+  reply.clock_us = now.us;
+  reply.max_frame_bytes = protocol::kMaxFrameBytes;
+  reply.max_key_bytes = protocol::kMaxKeyBytes;
+  reply.configuration_version = identity_.configuration_version;
+  const bool is_agreed = reply.version != 0;
+  if (!is_agreed) {
+    reply.status = Status::not_supported;
+    reply.version = protocol::kVersion;
+    reply.error = "this server speaks version 1 of the protocol only";
+  }
+  const auto room = replies.room(protocol::kMaxErrorReplyBytes, pool_);
+  if (room.empty()) return Outcome::out_of_memory;
+  replies.append(protocol::encode(reply, room));
+  if (!is_agreed) {
+    counters_.add(NativeCount::refused_hello);
+    return Outcome::close;
+  }
+  counters_.add(NativeCount::hellos);
+  session.reader_.accept_hello();
+  session.is_greeted_ = true;
+  return Outcome::keep;
+}
+
+bool Native::fill_group(NativeSession& session, const Now& now) noexcept {
+  group_.size = 0;
+  group_.request_count = 0;
+  group_.has_text = false;
+  while (group_.size < kGroup) {
+    const auto frame = session.reader_.next();
+    if (!frame) break;
+    const auto request = protocol::decode_request(*frame);
+    if (request) [[likely]] {
+      add(*request, now);
+      continue;
+    }
+    add_refusal(request.error());
+    if (request.error().fatal) {
+      counters_.add(NativeCount::malformed);
+      return false;
+    }
+  }
+  return true;
+}
+
+void Native::add(const protocol::Request& request, const Now& now) noexcept {
+  Group::Frame& frame = group_.frames[group_.size++];
+  frame.tag = request.tag;
+  frame.op = request.op;
+  frame.is_decided = false;
+  frame.status = Status::ok;
+  frame.text = {};
+  if (request.op == Op::ping) return;
+  if (protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us))) {
+    frame.status = Status::expired;
+    return;
+  }
+  frame.is_decided = true;
+  engine::Request& ask = group_.requests[group_.request_count++];
+  ask.action = action_of(request.op);
+  ask.priority = request.priority;
+  ask.partial = request.partial;
+  ask.has_inline_rate = request.has_inline_limit;
+  ask.policy = request.policy;
+  ask.cost = request.cost;
+  ask.inline_rate = {request.inline_limit.period_ns, request.inline_limit.count,
+                     request.inline_limit.burst};
+  ask.key = request.key;
+}
+
+void Native::add_refusal(const protocol::DecodeError& error) noexcept {
+  group_.frames[group_.size++] = {error.tag, error.op, false, error.status, error.reason};
+  group_.has_text = true;
+}
+
+bool Native::answer_group(ReplyQueue& replies) noexcept {
+  for (std::size_t i = 0; i < group_.request_count; ++i) {
+    group_.has_text |= group_.decisions[i].verdict > engine::Verdict::never;
+  }
+  const std::size_t reply_bytes =
+      group_.has_text ? kMaxTextReplyBytes : protocol::kReplyHeaderBytes;
+  const auto room = replies.room(group_.size * reply_bytes, pool_);
+  if (room.empty()) return false;
+
+  std::size_t at = 0;
+  const engine::Decision* decision = group_.decisions.data();
+  for (std::size_t i = 0; i < group_.size; ++i) {
+    const Group::Frame& frame = group_.frames[i];
+    protocol::Reply reply;
+    reply.op = frame.op;
+    reply.tag = frame.tag;
+    reply.status = frame.status;
+    if (frame.is_decided) {
+      reply.status = status_of(decision->verdict);
+      reply.granted = decision->granted;
+      reply.remaining = decision->remaining;
+      reply.limit = decision->limit;
+      reply.policy_version = decision->policy_version;
+      reply.wait_ns = decision->wait_ns;
+      reply.reset_ns = decision->reset_ns;
+      if (group_.has_text) reply.body = protocol::as_body(text_for(*decision));
+      ++decision;
+    } else {
+      reply.body = protocol::as_body(frame.text);
+    }
+    counters_.add(count_of(reply.status));
+    at += protocol::encode(reply, room.subspan(at));
+  }
+  replies.append(at);
+  counters_.add(NativeCount::frames, group_.size);
+  counters_.add(NativeCount::batches);
+  return true;
+}
+
+// The stream itself cannot be trusted any more: says why, interprets no further byte.
+Outcome Native::refuse(const protocol::DecodeError& error, ReplyQueue& replies) noexcept {
+  counters_.add(error.op == Op::hello ? NativeCount::refused_hello : NativeCount::malformed);
+  const auto room = replies.room(protocol::kMaxErrorReplyBytes, pool_);
+  if (room.empty()) return Outcome::out_of_memory;
+  replies.append(protocol::encode(error, room));
+  return Outcome::close;
+}
+
+}  // namespace pail::frontend

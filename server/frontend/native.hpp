@@ -1,0 +1,103 @@
+// The native protocol's front end: received bytes in, reply bytes out, the engine asked in between.
+//
+// It knows no socket and no clock, so the whole request path runs, and is fuzzed, without either.
+// One belongs to each shard and is used by its thread; what a connection must remember between two
+// chunks is its NativeSession.
+//
+// Frames are decoded in place in groups of up to 16, decided as one batch, which lets the engine
+// fetch their keys from memory together, and answered in the order in which they came.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "protocol/frame_reader.hpp"
+#include "server/engine/engine.hpp"
+#include "server/frontend/counters.hpp"
+#include "server/frontend/reply_queue.hpp"
+
+namespace pail::frontend {
+
+// The one reading of the clock that a turn of the loop decides against.
+struct Now {
+  engine::Ticks ticks = 0;
+  std::uint64_t us = 0;  // the same moment, as clients are told it
+};
+
+// What the server says about itself in HELLO.
+struct Identity {
+  std::uint64_t boot_id = 0;
+  std::uint32_t configuration_version = 0;
+};
+
+class NativeSession {
+ public:
+  NativeSession() = default;  // Reads nothing: assign a real one before use.
+  // `carry` keeps the beginning of a frame that is split over two chunks; it outlives the session.
+  explicit NativeSession(protocol::Buffer carry) noexcept
+      : reader_(carry, protocol::FrameReader::Phase::hello) {}
+
+  [[nodiscard]] bool is_greeted() const noexcept { return is_greeted_; }
+  // In the middle of a frame.
+  [[nodiscard]] bool is_mid_frame() const noexcept { return reader_.pending_bytes() > 0; }
+
+ private:
+  friend class Native;
+  protocol::FrameReader reader_;
+  bool is_greeted_ = false;
+};
+
+// What is to become of the connection.
+enum class Outcome : std::uint8_t {
+  keep,
+  close,          // after what is in the reply queue was sent
+  out_of_memory,  // no room for replies: at once
+};
+
+class Native {
+ public:
+  static constexpr std::size_t kGroup = 16;
+
+  Native(engine::Worker& worker, ReplyPool& pool, NativeCounters& counters,
+         const Identity& identity) noexcept
+      : worker_(worker), pool_(pool), counters_(counters), identity_(identity) {}
+
+  // Interprets `chunk`, the next bytes of the session's stream. All replies go to `replies`, those
+  // to frames before a malformed one included.
+  [[nodiscard]] Outcome receive(NativeSession& session, protocol::Bytes chunk, const Now& now,
+                                ReplyQueue& replies) noexcept;
+
+ private:
+  // The frames of one batch. What the engine need not be asked has its status already.
+  struct Group {
+    struct Frame {
+      std::uint32_t tag;
+      protocol::Op op;
+      bool is_decided;  // by the engine; else by `status`
+      protocol::Status status;
+      std::string_view text;
+    };
+    std::array<Frame, kGroup> frames;
+    std::array<engine::Request, kGroup> requests;
+    std::array<engine::Decision, kGroup> decisions;
+    std::size_t size = 0;
+    std::size_t request_count = 0;
+    bool has_text = false;
+  };
+
+  [[nodiscard]] Outcome greet(NativeSession& session, const Now& now, ReplyQueue& replies) noexcept;
+  // False where a frame was malformed: it is the last of the group.
+  [[nodiscard]] bool fill_group(NativeSession& session, const Now& now) noexcept;
+  void add(const protocol::Request& request, const Now& now) noexcept;
+  void add_refusal(const protocol::DecodeError& error) noexcept;
+  [[nodiscard]] bool answer_group(ReplyQueue& replies) noexcept;
+  [[nodiscard]] Outcome refuse(const protocol::DecodeError& error, ReplyQueue& replies) noexcept;
+
+  engine::Worker& worker_;
+  ReplyPool& pool_;
+  NativeCounters& counters_;
+  const Identity identity_;
+  Group group_;
+};
+
+}  // namespace pail::frontend

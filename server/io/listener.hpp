@@ -1,0 +1,54 @@
+// Listening sockets, and the options that the accepted ones inherit.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "protocol/address.hpp"
+#include "server/io/backend.hpp"
+
+namespace pail::io {
+
+struct ListenOptions {
+  int backlog = 1024;
+  bool non_blocking = false;       // for epoll
+  std::string congestion_control;  // empty: the system's default
+};
+
+// One address, listened on by `count` descriptors: one a shard. TCP: a socket each, among which the
+// kernel spreads new connections (SO_REUSEPORT). Unix: one socket under several descriptors.
+class Listener {
+ public:
+  // Port 0 lets the kernel choose; address() then tells the port. Fails if anybody listens there
+  // already, be it another paild: a shared port would split the traffic between two limits. A Unix
+  // socket's file that nobody listens on any more is removed first.
+  [[nodiscard]] static tl::expected<Listener, IoError> open(const protocol::Address& address,
+                                                            std::size_t count,
+                                                            const ListenOptions& options);
+  ~Listener();
+  Listener(Listener&& other) noexcept;
+  Listener& operator=(Listener&&) = delete;
+
+  [[nodiscard]] const protocol::Address& address() const noexcept { return address_; }
+  [[nodiscard]] int descriptor(std::size_t index) const noexcept { return descriptors_[index]; }
+
+  // No connection is accepted any more; new ones are refused.
+  void close() noexcept;
+
+ private:
+  Listener() = default;
+
+  protocol::Address address_;
+  std::vector<int> descriptors_;
+  bool owns_file_ = false;  // of a Unix socket
+};
+
+// No more will be sent: the peer reads the end of the stream after what is on its way.
+void shut_down_sending(int socket) noexcept;
+// What has arrived can still be read, then the stream ends.
+void shut_down_receiving(int socket) noexcept;
+// Both: whatever is in flight for the socket ends soon.
+void shut_down(int socket) noexcept;
+
+}  // namespace pail::io

@@ -1,0 +1,151 @@
+#include "server/server.hpp"
+
+#include <sys/random.h>
+
+#include <exception>
+#include <future>
+
+namespace pail::server {
+namespace {
+
+tl::expected<IoDecision, std::string> decide_io(IoChoice choice) {
+  if (choice == IoChoice::epoll)
+    return tl::unexpected(std::string("--io epoll: not in this version"));
+  const auto probed = io::probe_uring();
+  if (probed) {
+    return IoDecision{io::Kind::uring,
+                      choice == IoChoice::uring ? "asked for" : "the kernel has it"};
+  }
+  return tl::unexpected("io_uring cannot be used: " + probed.error().text);
+}
+
+engine::Options engine_options(const Config& config) {
+  engine::Options options;
+  options.max_keys = config.keys;
+  options.policies = config.policies;
+  return options;
+}
+
+// Tells clients that the memory of a server started empty: never the same twice.
+std::uint64_t random_boot_id() {
+  std::uint64_t id = 0;
+  if (::getrandom(&id, sizeof id, 0) != sizeof id) id = 0;
+  return id | 1;
+}
+
+}  // namespace
+
+tl::expected<std::unique_ptr<Server>, std::string> Server::start(const Config& config) {
+  try {
+    std::unique_ptr<Server> server(new Server(config));
+    auto io = decide_io(config.io);
+    if (!io) return tl::unexpected(io.error());
+    server->io_ = *io;
+    if (auto result = server->open_listeners(config); !result) {
+      return tl::unexpected(result.error());
+    }
+    if (auto result = server->run_shards(config); !result) return tl::unexpected(result.error());
+    return server;
+  } catch (const std::bad_alloc&) {
+    return tl::unexpected("not enough memory for --keys " + std::to_string(config.keys));
+  } catch (const std::exception& error) {
+    return tl::unexpected(std::string(error.what()));
+  }
+}
+
+Server::Server(const Config& config) : engine_(engine_options(config)) {}
+
+Server::~Server() {
+  stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+tl::expected<void, std::string> Server::open_listeners(const Config& config) {
+  io::ListenOptions options;
+  options.congestion_control = config.congestion_control;
+  options.non_blocking = io_.kind == io::Kind::epoll;
+  for (const protocol::Address& address : config.listen) {
+    auto listener = io::Listener::open(address, config.shards, options);
+    if (!listener) return tl::unexpected(listener.error().text);
+    listeners_.push_back(std::move(*listener));
+  }
+  return {};
+}
+
+// Each thread prepares its shard; only when all have is any of them let loose, since they hand each
+// other sockets from the first one on.
+tl::expected<void, std::string> Server::run_shards(const Config& config) {
+  ShardOptions options;
+  options.kind = io_.kind;
+  options.limits = config.limits;
+  options.identity.boot_id = random_boot_id();
+  for (unsigned i = 0; i < config.shards; ++i) {
+    options.listeners.clear();
+    for (const io::Listener& listener : listeners_) {
+      options.listeners.push_back(listener.descriptor(i));
+    }
+    shards_.push_back(std::make_unique<Shard>(engine_, clock_, options));
+  }
+
+  using Prepared = tl::expected<void, io::IoError>;
+  std::vector<std::future<Prepared>> prepared;
+  std::promise<bool> go;
+  const std::shared_future<bool> all_prepared = go.get_future().share();
+  for (const auto& shard : shards_) {
+    std::promise<Prepared> promise;
+    prepared.push_back(promise.get_future());
+    threads_.emplace_back([this, &shard, all_prepared, promise = std::move(promise)]() mutable {
+      promise.set_value(shard->prepare());
+      if (all_prepared.get()) shard->run(shards_);
+      const std::lock_guard lock(mutex_);
+      ++finished_;
+      finished_changed_.notify_all();
+    });
+  }
+  Prepared result;
+  for (auto& future : prepared) {
+    if (Prepared one = future.get(); !one) result = one;
+  }
+  go.set_value(result.has_value());
+  if (result) return {};
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  shards_.clear();
+  return tl::unexpected(result.error().text);
+}
+
+std::vector<std::string> Server::addresses() const {
+  std::vector<std::string> texts;
+  for (const io::Listener& listener : listeners_) texts.push_back(listener.address().text);
+  return texts;
+}
+
+void Server::stop() noexcept {
+  for (const auto& shard : shards_) shard->stop();
+}
+
+bool Server::wait(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return finished_changed_.wait_for(lock, patience,
+                                    [this] { return finished_ == threads_.size(); });
+}
+
+std::uint64_t Server::count(ShardCount name) const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->metrics().shard.read(name);
+  return sum;
+}
+
+std::uint64_t Server::count(frontend::NativeCount name) const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->metrics().native.read(name);
+  return sum;
+}
+
+std::uint32_t Server::connections() const noexcept {
+  std::uint32_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->load();
+  return sum;
+}
+
+}  // namespace pail::server

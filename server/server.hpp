@@ -1,0 +1,74 @@
+// The whole server in one process: listeners, one engine, and shards that serve on it.
+//
+//   auto server = Server::start(config);     // serves when this returns
+//   (*server)->stop();                       // any thread: accept no more, answer, close
+//   (*server)->wait(5s);
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/clock.hpp"
+#include "server/config.hpp"
+#include "server/engine/engine.hpp"
+#include "server/io/listener.hpp"
+#include "server/shard.hpp"
+
+namespace pail::server {
+
+// Which backend, and why.
+struct IoDecision {
+  io::Kind kind = io::Kind::uring;
+  std::string reason;
+};
+
+class Server {
+ public:
+  [[nodiscard]] static tl::expected<std::unique_ptr<Server>, std::string> start(
+      const Config& config);
+  ~Server();  // stops and waits, however long it takes
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  [[nodiscard]] std::vector<std::string> addresses() const;
+  [[nodiscard]] const IoDecision& io() const noexcept { return io_; }
+  [[nodiscard]] std::size_t shard_count() const noexcept { return shards_.size(); }
+
+  void stop() noexcept;
+  // Whether all shards have finished within that time.
+  [[nodiscard]] bool wait(std::chrono::milliseconds patience);
+
+  // Sums over the shards.
+  [[nodiscard]] std::uint64_t count(ShardCount name) const noexcept;
+  [[nodiscard]] std::uint64_t count(frontend::NativeCount name) const noexcept;
+  [[nodiscard]] std::uint64_t count(protocol::Status status) const noexcept {
+    return count(frontend::count_of(status));
+  }
+  [[nodiscard]] std::uint32_t connections() const noexcept;
+  [[nodiscard]] std::uint32_t connections_of(std::size_t shard) const noexcept {
+    return shards_[shard]->load();
+  }
+
+ private:
+  explicit Server(const Config& config);
+  [[nodiscard]] tl::expected<void, std::string> open_listeners(const Config& config);
+  [[nodiscard]] tl::expected<void, std::string> run_shards(const Config& config);
+
+  Clock clock_;
+  engine::Engine engine_;
+  IoDecision io_;
+  std::vector<io::Listener> listeners_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::condition_variable finished_changed_;
+  std::size_t finished_ = 0;  // threads; under mutex_
+};
+
+}  // namespace pail::server

@@ -1,0 +1,202 @@
+// How a shard starts, takes in connections, watches the time, and stops.
+#include <algorithm>
+#include <cerrno>
+
+#include "server/io/listener.hpp"
+#include "server/shard.hpp"
+
+namespace pail::server {
+namespace {
+
+// Slots whose deadline is looked at in one tick: bounds the pause, not the number of connections.
+constexpr std::uint32_t kChecksPerTick = 4096;
+
+bool is_out_of_something(int code) noexcept {
+  return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
+}
+
+// The listener itself is unusable; anything else that accept() says is about one connection.
+bool is_final(int code) noexcept {
+  return code == EBADF || code == EINVAL || code == ENOTSOCK || code == EOPNOTSUPP;
+}
+
+}  // namespace
+
+Shard::Shard(engine::Engine& engine, const Clock& clock, ShardOptions options)
+    : engine_(engine), clock_(clock), options_(std::move(options)), limits_(options_.limits) {
+  for (const int descriptor : options_.listeners) listeners_.push_back(Listening{descriptor});
+  handed_over_.reserve(limits_.max_handed_over);
+}
+
+Shard::~Shard() {
+  for (const int socket : handed_over_) backend_->close(socket);
+}
+
+tl::expected<void, io::IoError> Shard::prepare() {
+  auto backend = io::make_uring(limits_.io);
+  if (!backend) return tl::unexpected(backend.error());
+  backend_ = std::move(*backend);
+  reply_memory_ = io::Mapping(limits_.reply_memory_bytes);
+  if (!reply_memory_.is_valid()) return tl::unexpected(io::IoError{ENOMEM, "no reply memory"});
+  replies_.emplace(std::span(reply_memory_.data(), reply_memory_.size_bytes()));
+  worker_ = engine_.enroll();
+  native_.emplace(*worker_, *replies_, metrics_.native, options_.identity);
+  connections_.emplace(limits_.max_connections);
+  touched_.reserve(limits_.max_connections);
+  return {};
+}
+
+void Shard::run(std::span<const std::unique_ptr<Shard>> shards) noexcept {
+  shards_ = shards;
+  now_ = clock_.now();
+  keep_accepting();
+  while (!is_finished()) run_once();
+}
+
+// Starts or resumes accepting where it is not under way.
+void Shard::keep_accepting() noexcept {
+  if (is_draining_) return;
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    Listening& listener = listeners_[i];
+    if (listener.is_accepting || listener.is_given_up || listener.resume_us > now_.us) continue;
+    backend_->accept({io::Operation::accept, 0, static_cast<std::uint32_t>(i)},
+                     listener.descriptor);
+    listener.is_accepting = true;
+  }
+}
+
+void Shard::on_accepted(const io::Event& event) noexcept {
+  Listening& listener = listeners_[event.key.slot];
+  listener.is_accepting = event.armed;
+  if (event.result >= 0) {
+    count(ShardCount::accepted);
+    place(event.result);
+  } else if (event.result != -ECANCELED) {
+    // One bad connection ends nothing; being out of descriptors passes; only a broken listener
+    // stays so.
+    count(ShardCount::accept_errors);
+    const int code = -event.result;
+    listener.is_given_up = is_final(code) && !is_draining_;
+    if (is_out_of_something(code)) listener.resume_us = after_ms(limits_.accept_backoff_ms);
+  }
+  if (!listener.is_accepting) keep_accepting();
+}
+
+// To the shard with the fewest connections, so that few connections are spread as evenly as many.
+void Shard::place(int socket) noexcept {
+  if (is_draining_) return backend_->close(socket);
+  Shard* least = this;
+  for (const auto& shard : shards_) {
+    if (shard->load() < least->load()) least = shard.get();
+  }
+  least->load_.fetch_add(1, std::memory_order_relaxed);
+  if (least == this) return open(socket);
+  if (least->hand_over(socket)) return count(ShardCount::handed_over);
+  least->load_.fetch_sub(1, std::memory_order_relaxed);
+  load_.fetch_add(1, std::memory_order_relaxed);
+  open(socket);
+}
+
+bool Shard::hand_over(int socket) noexcept {
+  {
+    const std::lock_guard lock(handed_over_mutex_);
+    if (handed_over_.size() == limits_.max_handed_over) return false;
+    handed_over_.push_back(socket);
+  }
+  backend_->wake();
+  return true;
+}
+
+// `load_` counts the socket already.
+void Shard::open(int socket) noexcept {
+  const std::uint32_t slot = is_draining_ ? ConnectionTable::kNone : connections_->acquire(socket);
+  if (slot == ConnectionTable::kNone) {
+    count(ShardCount::refused_full);
+    backend_->close(socket);
+    load_.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  Connection& connection = connections_->at(slot);
+  connection.deadline_us = after_ms(limits_.hello_timeout_ms);
+  touch(slot, connection);
+}
+
+void Shard::on_woken() noexcept {
+  {
+    // open() only takes a slot and notes it, so the lock is held for microseconds.
+    const std::lock_guard lock(handed_over_mutex_);
+    for (const int socket : handed_over_) open(socket);
+    handed_over_.clear();
+  }
+  if (stop_asked_.load(std::memory_order_acquire) && !is_draining_) begin_drain();
+}
+
+void Shard::stop() noexcept {
+  stop_asked_.store(true, std::memory_order_release);
+  backend_->wake();
+}
+
+// What has arrived is read to its end and answered; after that each connection is finished.
+void Shard::begin_drain() noexcept {
+  is_draining_ = true;
+  drain_deadline_us_ = after_ms(limits_.drain_ms);
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    if (!listeners_[i].is_accepting) continue;
+    backend_->stop({io::Operation::accept, 0, static_cast<std::uint32_t>(i)},
+                   listeners_[i].descriptor);
+    // Whoever connects from here on is refused, rather than kept waiting for a server that goes.
+    io::shut_down_receiving(listeners_[i].descriptor);
+  }
+  for (std::uint32_t slot = 0; slot < connections_->used(); ++slot) {
+    Connection& connection = connections_->at(slot);
+    if (connection.stage == Stage::free || connection.stage == Stage::cut) continue;
+    io::shut_down_receiving(connection.socket);
+    touch(slot, connection);
+  }
+}
+
+bool Shard::is_finished() const noexcept {
+  const bool is_accepting = std::any_of(listeners_.begin(), listeners_.end(),
+                                        [](const Listening& l) { return l.is_accepting; });
+  return is_draining_ && connections_->live() == 0 && !is_accepting;
+}
+
+int Shard::patience_ms() const noexcept {
+  const bool is_accepting =
+      std::all_of(listeners_.begin(), listeners_.end(),
+                  [](const Listening& l) { return l.is_accepting || l.is_given_up; });
+  const bool has_deadlines = connections_->live() > 0 || is_draining_ || !is_accepting;
+  if (!touched_.empty()) return 0;
+  return has_deadlines ? static_cast<int>(limits_.tick_ms) : -1;
+}
+
+void Shard::tick() noexcept {
+  if (now_.us < next_tick_us_) return;
+  next_tick_us_ = after_ms(limits_.tick_ms);
+  keep_accepting();
+  const std::uint32_t used = connections_->used();
+  const bool is_over = is_draining_ && now_.us >= drain_deadline_us_;
+  for (std::uint32_t n = is_over ? used : std::min(used, kChecksPerTick); n > 0; --n) {
+    if (next_to_check_ >= used) next_to_check_ = 0;
+    const std::uint32_t slot = next_to_check_++;
+    check_deadline(slot, connections_->at(slot));
+  }
+  metrics_.shard.set(ShardCount::sleeps, backend_->counts().sleeps);
+  metrics_.shard.set(ShardCount::out_of_chunks, backend_->counts().out_of_chunks);
+  metrics_.shard.set(ShardCount::completion_overflows, backend_->counts().overflows);
+}
+
+void Shard::check_deadline(std::uint32_t slot, Connection& connection) noexcept {
+  if (connection.stage == Stage::free || connection.stage == Stage::cut) return;
+  const bool is_over = is_draining_ && now_.us >= drain_deadline_us_;
+  const bool is_late = connection.deadline_us != 0 && now_.us >= connection.deadline_us;
+  if (!is_over && !is_late) return;
+  if (is_late && connection.is_sending) count(ShardCount::stuck_timeouts);
+  if (is_late && connection.stage == Stage::open && !connection.session.is_greeted()) {
+    count(ShardCount::hello_timeouts);
+  }
+  cut(connection);
+  touch(slot, connection);
+}
+
+}  // namespace pail::server
