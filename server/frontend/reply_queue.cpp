@@ -28,7 +28,7 @@ void ReplyPool::give_back(ReplyBlock* block) noexcept {
   ++free_blocks_;
 }
 
-bool ReplyQueue::extend(std::size_t size_bytes, ReplyPool& pool) noexcept {
+bool ReplyQueue::extend([[maybe_unused]] std::size_t size_bytes, ReplyPool& pool) noexcept {
   assert(size_bytes <= ReplyBlock::kRoomBytes);
   ReplyBlock* const block = pool.take();
   if (block == nullptr) return false;
