@@ -1,0 +1,63 @@
+// pail-bench: measures a Pail server, and what there is to compare it with.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "bench/command.hpp"
+
+namespace pail::bench {
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+namespace {
+
+void on_signal(int) {
+  stop_requested = 1;
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;  // without SA_RESTART: a wait in the kernel ends
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "Load for a Pail server, in a closed loop: every connection sends a batch of takes, waits "
+      "for\n"
+      "all replies, checks them, and sends the next."};
+  app.name("pail-bench");
+  app.get_formatter()->column_width(34);
+  const auto load = add_load_command(app);
+  CLI::App* echo_app = app.add_subcommand(
+      "echo", "A server that decides nothing: the ceiling for servers of these frames");
+  const auto echo = add_echo_command(*echo_app);
+  app.require_subcommand(0, 1);
+  try {
+    app.parse(argc, argv);
+    catch_signals();
+    return echo_app->parsed() ? echo() : load();
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "pail-bench: {}\nTry pail-bench --help.\n", error.what());
+  } catch (const BadArguments& error) {
+    fmt::print(stderr, "pail-bench: {}\nTry pail-bench --help.\n", error.what());
+  }
+  return kExitBadArguments;
+}
+
+}  // namespace
+}  // namespace pail::bench
+
+int main(int argc, char** argv) {
+  try {
+    return pail::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "pail-bench: {}\n", error.what());
+    return pail::bench::kExitFailed;
+  }
+}
