@@ -1,0 +1,94 @@
+// Concern: every command line gets either what it asks for or a text that says what is wrong.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "server/config.hpp"
+#include "server/cpus.hpp"
+
+namespace pail::server {
+namespace {
+
+tl::expected<Config, ConfigExit> parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "paild");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST_CASE("the defaults") {
+  const auto config = parse({});
+  REQUIRE(config);
+  REQUIRE(config->listen.size() == 1);
+  CHECK(config->listen[0].text == "127.0.0.1:7245");
+  CHECK(config->shards == usable_cpus());
+  CHECK(config->policies.empty());
+  CHECK(config->io == IoChoice::automatic);
+}
+
+TEST_CASE("everything at once") {
+  const auto config =
+      parse({"--listen", "127.0.0.1:0", "--listen", "unix:/tmp/x.sock", "--shards", "3", "--keys",
+             "1000", "--policy", "partner=10/s,20", "--policy", "free=1/min,5", "--tcp-congestion",
+             "cubic", "--ready-file", "/tmp/ready", "--io", "uring"});
+  REQUIRE(config);
+  CHECK(config->listen.size() == 2);
+  CHECK(config->shards == 3);
+  CHECK(config->keys == 1000);
+  REQUIRE(config->policies.size() == 2);
+  CHECK(config->policies[0].name == "partner");
+  CHECK(config->policies[0].id == protocol::policy_id("partner"));
+  CHECK(config->policies[0].rate == engine::Rate{1'000'000'000, 10, 20});
+  CHECK(config->congestion_control == "cubic");
+  CHECK(config->ready_file == "/tmp/ready");
+  CHECK(config->io == IoChoice::uring);
+}
+
+TEST_CASE("what is wrong is said") {
+  struct {
+    std::vector<const char*> arguments;
+    const char* text;
+  } const cases[] = {
+      {{"--listen", "nonsense:xyz"}, "--listen nonsense:xyz"},
+      {{"--listen", "0.0.0.0:7245"}, "--insecure"},
+      {{"--listen", "192.0.2.1:7245"}, "--insecure"},
+      {{"--shards", "0"}, "--shards"},
+      {{"--shards", "65"}, "--shards"},
+      {{"--keys", "0"}, "--keys"},
+      {{"--policy", "noequals"}, "--policy noequals"},
+      {{"--policy", "a=1/366d,5"}, "too long"},
+      {{"--policy", "a=1/s,1", "--policy", "a=2/s,1"}, "a"},
+      {{"--io", "kqueue"}, "--io"},
+      {{"--unknown"}, "--unknown"},
+      {{"extra"}, "extra"},
+  };
+  for (const auto& wrong : cases) {
+    const auto config = parse(wrong.arguments);
+    CAPTURE(wrong.text);
+    REQUIRE_FALSE(config);
+    CHECK(config.error().code == 2);
+    CHECK(config.error().text.find(wrong.text) != std::string::npos);
+    CHECK(config.error().text.find("paild: ") == 0);
+  }
+}
+
+TEST_CASE("asking is not an error") {
+  for (const char* flag : {"--help", "--version"}) {
+    const auto config = parse({flag});
+    REQUIRE_FALSE(config);
+    CHECK(config.error().code == 0);
+    CHECK(config.error().text.find("paild") != std::string::npos);
+  }
+  CHECK(parse({"--insecure", "--listen", "0.0.0.0:7245"}));
+}
+
+TEST_CASE("a CPU quota bounds the number of shards") {
+  CHECK(cpus_within_quota(8, "max 100000") == 8);
+  CHECK(cpus_within_quota(8, "") == 8);
+  CHECK(cpus_within_quota(8, "200000 100000") == 2);
+  CHECK(cpus_within_quota(8, "150000 100000") == 1);
+  CHECK(cpus_within_quota(8, "50000 100000") == 1);
+  CHECK(cpus_within_quota(2, "1600000 100000") == 2);
+  CHECK(cpus_within_quota(2, "garbage") == 2);
+}
+
+}  // namespace
+}  // namespace pail::server

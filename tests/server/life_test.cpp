@@ -1,0 +1,161 @@
+// Concern: how the server starts, drains and ends. Method: a server within the test, and paild
+// itself as a process of its own.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/server/fixture.hpp"
+
+namespace pail::test {
+namespace {
+
+using protocol::Status;
+using server::ShardCount;
+
+TEST_CASE("a stop answers what was received, then closes and accepts no more") {
+  for (const auto io : kBackends) {
+    TestServer server(local_config(io, 2));
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 6; ++i) clients.push_back(server.greeted());
+    RawClient idle = server.greeted();
+    constexpr std::uint32_t kTakes = 200;
+    Octets bytes;
+    for (std::uint32_t i = 0; i < kTakes; ++i) {
+      bytes = joined(std::move(bytes), request_bytes(slow_take(i + 1, "drained", 10'000)));
+    }
+    for (RawClient& client : clients) REQUIRE(client.send(bytes));
+    server->stop();
+    for (RawClient& client : clients) {
+      for (std::uint32_t i = 0; i < kTakes; ++i) {
+        const auto reply = client.reply();
+        REQUIRE(reply);
+        REQUIRE(reply->tag == i + 1);
+        REQUIRE(reply->status == Status::ok);
+      }
+      CHECK(client.wait_for_end());
+    }
+    CHECK(idle.wait_for_end());
+    CHECK(server->wait(kRawPatience));
+    CHECK(server->count(ShardCount::reply_bytes_dropped) == 0);
+    CHECK_THROWS(server.connect());
+  }
+}
+
+TEST_CASE("a stuck peer does not keep the server from stopping") {
+  for (const auto io : kBackends) {
+    auto config = local_config(io);
+    config.limits.drain_ms = 50;
+    config.limits.tick_ms = 10;
+    TestServer server(config);
+    RawClient stuck = server.greeted({.receive_buffer_bytes = 4096});
+    Octets many;
+    for (std::uint32_t i = 0; i < 200; ++i) {
+      many = joined(std::move(many), request_bytes(slow_take(1, "stuck", 1'000'000)));
+    }
+    std::size_t sent = 0;
+    while (stuck.can_send_soon()) {
+      sent = (sent + stuck.send_some(protocol::Bytes(many).subspan(sent))) % many.size();
+    }
+    server->stop();
+    CHECK(server->wait(kRawPatience));
+    CHECK(server->count(ShardCount::reply_bytes_dropped) > 0);
+  }
+}
+
+// paild as users run it.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments) {
+    output_path_ = "/tmp/pail-life-test." + std::to_string(::getpid()) + ".out";
+    arguments.insert(arguments.begin(), PAILD_PATH);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      std::vector<char*> argv;
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      static_cast<void>(::freopen(output_path_.c_str(), "w", stdout));
+      ::dup2(1, 2);
+      ::execv(PAILD_PATH, argv.data());
+      ::_exit(127);
+    }
+  }
+  ~Process() {
+    if (pid_ > 0) ::kill(pid_, SIGKILL), ::waitpid(pid_, nullptr, 0);
+    ::unlink(output_path_.c_str());
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int number) const { ::kill(pid_, number); }
+  int exit_code() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  [[nodiscard]] std::string output() const { return contents(output_path_); }
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+  static std::string contents(const std::string& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::string output_path_;
+};
+
+std::string between(const std::string& text, const std::string& left, const std::string& right) {
+  const auto begin = text.find(left);
+  if (begin == std::string::npos) return "";
+  const auto end = text.find(right, begin + left.size());
+  return text.substr(begin + left.size(), end - begin - left.size());
+}
+
+TEST_CASE("paild tells that it is ready, serves, and ends on SIGTERM and SIGINT") {
+  for (const int number : {SIGTERM, SIGINT}) {
+    const std::string ready = "/tmp/pail-life-test." + std::to_string(::getpid()) + ".json";
+    ::unlink(ready.c_str());
+    Process paild({"--listen", "127.0.0.1:0", "--shards", "2", "--policy", "partner=1/d,2",
+                   "--ready-file", ready});
+    REQUIRE(eventually([&] { return ::access(ready.c_str(), F_OK) == 0; }));
+    const std::string json = Process::contents(ready);
+    const std::string address = between(json, "[\"", "\"]");
+    CHECK(between(json, "\"pid\":", "}") == std::to_string(paild.pid()));
+    RawClient client(address);
+    REQUIRE(client.greet());
+    protocol::Request take = slow_take(1, "alice", 1);
+    take.has_inline_limit = false;
+    take.policy = protocol::policy_id("partner");
+    for (const Status expected : {Status::ok, Status::ok, Status::denied}) {
+      REQUIRE(client.send(request_bytes(take)));
+      const auto reply = client.reply();
+      REQUIRE(reply);
+      CHECK(reply->status == expected);
+    }
+    paild.signal(number);
+    CHECK(client.wait_for_end());
+    CHECK(paild.exit_code() == 0);
+    const std::string output = paild.output();
+    CHECK(output.find(address) != std::string::npos);
+    CHECK(output.find("take --rate") != std::string::npos);
+    ::unlink(ready.c_str());
+  }
+}
+
+TEST_CASE("paild refuses to be reachable from other machines unless told to") {
+  for (const char* address : {"0.0.0.0:0", "[::]:0"}) {
+    Process paild({"--listen", address});
+    CHECK(paild.exit_code() == 2);
+    CHECK(paild.output().find("--insecure") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace pail::test
