@@ -100,7 +100,7 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
     case Op::reset:
       break;
     case Op::hello:
-      return fault(frame, true, "HELLO comes once, as the first frame");
+      return unreadable("HELLO comes once, as the first frame");
     case Op::take_all:
     case Op::lease:
     case Op::give_back:

@@ -6,6 +6,8 @@ namespace pail::protocol {
 namespace {
 
 constexpr std::size_t kSizeFieldBytes = 2;
+constexpr std::size_t kSizeAndOpBytes = 3;
+static_assert(kSizeAndOpBytes <= kFramePrefixBytes);
 
 }  // namespace
 
@@ -29,18 +31,20 @@ std::size_t FrameReader::limit() const noexcept {
 std::optional<Bytes> FrameReader::next_slowly() noexcept {
   if (state_ == State::failed || state_ == State::hello_returned) return std::nullopt;
   if (held_ == 0) {
-    if (!is_plausible(rest_) || rest_.size() < kSizeFieldBytes) return std::nullopt;
+    if (rest_.size() < kSizeFieldBytes || !is_plausible(rest_)) return std::nullopt;
     const std::size_t size = wire::load<std::uint16_t>(rest_.data());
-    if (rest_.size() < size) return std::nullopt;
+    if (rest_.size() < std::max(size, kFramePrefixBytes)) return std::nullopt;
     const Bytes frame = rest_.first(size);
     rest_ = rest_.subspan(size);
     return returned(frame);
   }
-  top_up(kSizeFieldBytes);
+  top_up(kSizeAndOpBytes);
   if (held_ < kSizeFieldBytes || !is_plausible(carry_.first(held_))) return std::nullopt;
   const std::size_t size = wire::load<std::uint16_t>(carry_.data());
   top_up(size);
-  if (!is_plausible(carry_.first(held_)) || held_ < size) return std::nullopt;
+  if (!is_plausible(carry_.first(held_)) || held_ < std::max(size, kFramePrefixBytes)) {
+    return std::nullopt;
+  }
   held_ = 0;  // The bytes stay in place until end_chunk, the only one to write there from here on.
   return returned(carry_.first(size));
 }
@@ -50,19 +54,25 @@ std::optional<Bytes> FrameReader::returned(Bytes frame) noexcept {
   return frame;
 }
 
-// Whether a frame can begin like this; false after fail().
+// Whether a frame can begin like this, of which the size field at least is there; false after
+// fail(). The checks go from byte to byte, so that the verdict is the same however the stream is
+// chunked.
 bool FrameReader::is_plausible(Bytes beginning) noexcept {
-  if (state_ == State::hello) {
-    const std::string_view fault = fault_in_hello_beginning(beginning);
-    if (!fault.empty()) return fail(fault), false;
-  }
-  if (beginning.size() < kSizeFieldBytes) return true;
   const std::size_t size = wire::load<std::uint16_t>(beginning.data());
-  if (size < kFramePrefixBytes) return fail("a frame has at least 8 bytes"), false;
+  const bool is_hello = state_ == State::hello;
+  if (is_hello) {
+    if (beginning.size() < kSizeAndOpBytes) return true;
+    const auto fault = fault_in_hello_beginning(beginning.first(kSizeAndOpBytes));
+    if (!fault.empty()) return fail(fault);
+  }
+  if (size < kFramePrefixBytes) return fail("a frame has at least 8 bytes");
   if (size > limit()) {
-    fail(state_ == State::hello ? "the first frame is HELLO, of at most 1024 bytes"
-                                : "the frame is too long: 16384 bytes at most");
-    return false;
+    return fail(is_hello ? "the first frame is HELLO, of at most 1024 bytes"
+                         : "the frame is too long: 16384 bytes at most");
+  }
+  if (is_hello) {
+    const auto fault = fault_in_hello_beginning(beginning.first(std::min(size, beginning.size())));
+    if (!fault.empty()) return fail(fault);
   }
   return true;
 }
@@ -86,12 +96,13 @@ void FrameReader::end_chunk() noexcept {
   rest_ = {};
 }
 
-void FrameReader::fail(std::string_view reason) noexcept {
+bool FrameReader::fail(std::string_view reason) noexcept {
   failed_before_hello_ = state_ == State::hello;
   state_ = State::failed;
   quick_limit_ = 0;
   held_ = 0;
   reason_ = reason;
+  return false;
 }
 
 std::optional<DecodeError> FrameReader::error() const noexcept {

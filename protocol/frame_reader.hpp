@@ -75,7 +75,7 @@ class FrameReader {
   [[nodiscard]] std::size_t limit() const noexcept;
   [[nodiscard]] bool is_plausible(Bytes beginning) noexcept;
   void top_up(std::size_t wanted) noexcept;
-  void fail(std::string_view reason) noexcept;
+  bool fail(std::string_view reason) noexcept;  // returns false
 
   Bytes rest_;            // of the chunk, not yet returned
   std::size_t held_ = 0;  // bytes at the start of carry_, of a frame that began in an earlier chunk
