@@ -64,6 +64,7 @@ void fill(engine::Engine& engine, const Load& load, engine::Rate rate) {
   for (std::uint64_t key = 0; key < load.keys; key += kBatch) {
     for (std::size_t i = 0; i < kBatch; ++i) batch.set_key(i, (key + i) % load.keys);
     batch.decide(*worker, kStart);
+    worker->end_turn(kStart);
   }
 }
 
