@@ -113,6 +113,13 @@ void Connection::work_until_done(Lock& lock, Call& call, Time deadline) {
       leave_sleepers(call);
     }
   }
+  // A reader waits on the socket and sees nothing else, its own unsent request included: with no
+  // sleeper to take over, it is for us to send. Whoever comes meanwhile becomes a sleeper, so this
+  // ends.
+  while (has_unsent() && !writer_present_ && !socket_full_ && reader_present_ &&
+         first_sleeper_ == nullptr) {
+    write_turn(lock, deadline);
+  }
   offer_vacant_roles();
 }
 
@@ -128,7 +135,7 @@ void Connection::give_up(const Call& call) {
 }
 
 bool Connection::has_unsent() const noexcept {
-  return !outgoing_.empty() || sent_bytes_ < sending_.size();
+  return !failure_ && (!outgoing_.empty() || sent_bytes_ < sending_.size());
 }
 
 // Sends what is there, once. What is appended meanwhile is for the next turn, of whomever.

@@ -12,12 +12,16 @@
 // has work to do. So a lone caller sends, waits and receives by itself: three system calls and no
 // change of thread.
 //
-// Invariants, under the mutex:
-//   1. if a caller sleeps, the reader's role is held, or is being offered to a sleeper just woken;
-//   2. the answers that are still owed are exactly in_flight_, in that order;
-//   3. the bytes of a request are in outgoing_ or sending_ until sent, whole frames in the order of
-//   in_flight_;
-//   4. once failure_ is set, in_flight_ is empty and stays so.
+// Invariants, whenever the mutex is free:
+//   1. if answers are owed to a sleeper, the reader's role is held, or offered to a sleeper just
+//   woken;
+//   2. if requests are unsent, the writer's role is held, or offered to a sleeper just woken, or
+//   the
+//      socket is full: then the server has requests to answer, and the reader will see that and
+//      write;
+//   3. the answers that are still owed are exactly in_flight_, in that order;
+//   4. a request is in outgoing_ or sending_ until sent, whole frames in the order of in_flight_;
+//   5. once failure_ is set, in_flight_ is empty and stays so.
 //
 // Lock order: there is one mutex. It is never held over a system call but waking.
 #pragma once
