@@ -93,13 +93,11 @@ std::int64_t ReplyChecker::check(protocol::Bytes chunk, std::uint32_t expected,
 
 bool ReplyChecker::complete_carried(protocol::Bytes& chunk) noexcept {
   while (true) {
-    // First the prefix, which says how much there is to come; an impossible size is check_one's to
-    // see.
+    // First the prefix, which says how much there is to come.
     const bool has_prefix = carried_ >= protocol::kFramePrefixBytes;
-    const std::size_t wanted =
-        has_prefix ? std::clamp<std::size_t>(protocol::wire::load<std::uint16_t>(carry_.data()),
-                                             kReplyHeaderBytes, carry_.size())
-                   : protocol::kFramePrefixBytes;
+    const std::size_t wanted = has_prefix ? protocol::wire::load<std::uint16_t>(carry_.data())
+                                          : protocol::kFramePrefixBytes;
+    if (has_prefix && (wanted < kReplyHeaderBytes || wanted > kMaxReplyBytes)) return true;
     const std::size_t taken = std::min(wanted - carried_, chunk.size());
     if (taken != 0) std::memcpy(carry_.data() + carried_, chunk.data(), taken);
     carried_ += taken;

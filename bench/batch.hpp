@@ -76,7 +76,8 @@ class ReplyChecker {
   [[nodiscard]] std::string fault() const;
 
  private:
-  // Moves bytes from `chunk` to the frame that an earlier chunk began; true once that is whole.
+  // Moves bytes from `chunk` to the frame that an earlier chunk began; true once that is whole, or
+  // its size impossible, which check_one() finds.
   [[nodiscard]] bool complete_carried(protocol::Bytes& chunk) noexcept;
   // Counts the frame at `at`, of which at least a header is there; false if it is wrong.
   [[nodiscard]] bool check_one(const std::byte* at, StatusCounts& counts) noexcept;

@@ -1,0 +1,201 @@
+// Concern: the program's promises to a shell: exit codes, texts, the shape of its JSON, exact
+// counts. Method: runs of the built program, against its own echo and against servers that
+// misbehave.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "bench/socket.hpp"
+
+namespace pail::bench {
+namespace {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string text;  // what was written, to either output if it was merged
+};
+
+// `redirection` decides which output is read.
+Outcome run(const std::string& arguments, const std::string& redirection = "2>&1") {
+  const std::string command = fmt::format("{} {} {}", PAIL_BENCH_PROGRAM, arguments, redirection);
+  Outcome outcome;
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char part[4096];
+  std::size_t size = 0;
+  while ((size = std::fread(part, 1, sizeof part, pipe)) > 0) outcome.text.append(part, size);
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("bad arguments exit with 2 and say what would be right") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--pipeline 0", "not in range 1 to 4096"},
+      {"--connections 0", "--connections"},
+      {"--connections ten", "--connections"},
+      {"--threads 2 --connections 1", "every thread needs a connection"},
+      {"--connections 5000", "at most 4096 a thread"},
+      {"--keys 0", "--keys"},
+      {"--key-size 2 --keys 257", "2 hexadecimal digits"},
+      {"--key-size 1025", "--key-size"},
+      {"--cost 0", "--cost"},
+      {"--dist pareto", "uniform, zipf:0.99 or hot"},
+      {"--dist zipf:1.5", "between 0 and 1"},
+      {"--rate fast", "--rate"},
+      {"--rate 1/366d --burst 5", "too long"},
+      {"--burst 0", "--burst"},
+      {"--policy a --rate 1/s", "--policy"},
+      {"--duration 5", "--duration"},
+      {"--duration 0", "--duration"},
+      {"--duration 1s --requests 5", "--requests"},
+      {"--warmup soon", "--warmup"},
+      {"--server nowhere:x", "--server"},
+      {"--target redis", "--target"},
+      {"--target-pin 0", "--target-pin"},
+      {"--no-such-flag", "--no-such-flag"},
+      {"echo --listen 0.0.0.0:1", "loopback"},
+      {"echo --listen x:y", "--listen"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    CAPTURE(arguments);
+    const Outcome outcome = run(arguments);
+    CAPTURE(outcome.text);
+    CHECK(outcome.exit_code == 2);
+    CHECK(has(outcome.text, expected));
+    CHECK(has(outcome.text, "pail-bench:"));
+  }
+}
+
+TEST_CASE("help exits with 0") {
+  const Outcome outcome = run("--help");
+  CHECK(outcome.exit_code == 0);
+  CHECK(has(outcome.text, "--pipeline"));
+}
+
+TEST_CASE("a run against the echo: exact counts, the table, the JSON") {
+  const Outcome outcome =
+      run("--target echo --requests 1003 --connections 4 --threads 2 --pipeline 7 --keys 50 "
+          "--dist zipf:0.9 --seed 5 --json -",
+          "2>/dev/null");
+  REQUIRE(outcome.exit_code == 0);
+  const auto json = nlohmann::json::parse(outcome.text);
+  CHECK(json["total"]["sent"] == 1003);
+  CHECK(json["total"]["requests"] == 1003);
+  CHECK(json["total"]["admitted"] == 1003);
+  CHECK(json["total"]["refused"] == 0);
+  CHECK(json["total"]["errors"] == 0);
+  CHECK(json["total"]["by_status"]["ok"] == 1003);
+  CHECK(json["total"]["by_status"]["denied"] == 0);
+  const auto& measured = json["measured"];
+  CHECK(measured["requests"] == 1003);
+  CHECK(measured["requests_per_s"] > 0);
+  CHECK(measured["seconds"] > 0);
+  // 251, 251 | 250, 251 requests a connection: the batches of 7 and one rest each.
+  CHECK(measured["batches"] >= 144);
+  CHECK(measured["batch_latency_us"]["p50"] > 0);
+  CHECK(measured["batch_latency_us"]["max"] >= measured["batch_latency_us"]["p99.9"]);
+  const auto& options = json["options"];
+  CHECK(options["target"] == "echo");
+  CHECK(options["connections"] == 4);
+  CHECK(options["pipeline"] == 7);
+  CHECK(options["distribution"] == "zipf:0.9");
+  CHECK(options["limit"]["rate"] == "100/s");
+  CHECK(options["seed"] == 5);
+}
+
+TEST_CASE("the table goes to the standard error") {
+  const Outcome outcome = run("--target echo --requests 10", "2>&1 >/dev/null");
+  CHECK(outcome.exit_code == 0);
+  CHECK(has(outcome.text, "throughput"));
+  CHECK(has(outcome.text, "10 sent, 10 admitted, 0 refused, 0 errors; every reply checked"));
+}
+
+TEST_CASE("no server: exit 1 and the address") {
+  const Outcome outcome = run("--server unix:/nonexistent/pail.sock --requests 1");
+  CHECK(outcome.exit_code == 1);
+  CHECK(has(outcome.text, "cannot connect to unix:/nonexistent/pail.sock"));
+}
+
+// A server for one connection that answers HELLO and then the first batch with `answer`.
+class Impostor {
+ public:
+  explicit Impostor(std::vector<std::byte> answer)
+      : listener_(std::move(*listen_on(*protocol::parse_address("127.0.0.1:0"), ""))),
+        thread_([this, answer = std::move(answer)] { serve(answer); }) {}
+  ~Impostor() { thread_.join(); }
+  [[nodiscard]] std::string address() const { return address_of(listener_)->text; }
+
+ private:
+  void serve(const std::vector<std::byte>& answer) {
+    const Socket peer(accept(listener_.fd(), nullptr, nullptr));
+    std::array<std::byte, 4096> bytes;
+    if (recv(peer.fd(), bytes.data(), bytes.size(), 0) <= 0) return;
+    protocol::HelloReply hello;
+    hello.tag = 1;
+    const std::size_t size = protocol::encode(hello, bytes);
+    send(peer.fd(), bytes.data(), size, MSG_NOSIGNAL);
+    if (recv(peer.fd(), bytes.data(), bytes.size(), 0) <= 0) return;
+    send(peer.fd(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    if (answer.empty()) return;  // closes
+    while (recv(peer.fd(), bytes.data(), bytes.size(), 0) > 0) {
+    }
+  }
+
+  Socket listener_;
+  std::thread thread_;
+};
+
+std::vector<std::byte> answer_with(std::uint32_t tag, protocol::Status status,
+                                   std::string_view text = "") {
+  protocol::Reply reply;
+  reply.op = protocol::Op::take;
+  reply.status = status;
+  reply.tag = tag;
+  reply.body = std::as_bytes(std::span(text));
+  std::vector<std::byte> bytes(512);
+  bytes.resize(protocol::encode(reply, bytes));
+  return bytes;
+}
+
+TEST_CASE("a server that misbehaves fails the run, in words") {
+  const auto run_against = [](std::vector<std::byte> answer) {
+    const Impostor impostor(std::move(answer));
+    return run(fmt::format("--server {} --connections 1 --requests 1", impostor.address()));
+  };
+  SUBCASE("a wrong tag") {
+    const Outcome outcome = run_against(answer_with(2, protocol::Status::ok));
+    CHECK(outcome.exit_code == 1);
+    CHECK(has(outcome.text, "out of order"));
+    CHECK(has(outcome.text, "expected tag 1"));
+  }
+  SUBCASE("a closed connection") {
+    const Outcome outcome = run_against({});
+    CHECK(outcome.exit_code == 1);
+    CHECK(has(outcome.text, "closed it with 1 requests unanswered"));
+  }
+  SUBCASE("an error status") {
+    const Outcome outcome =
+        run_against(answer_with(1, protocol::Status::unknown_policy, "no such policy"));
+    CHECK(outcome.exit_code == 1);
+    CHECK(has(outcome.text, "unknown_policy"));
+    CHECK(has(outcome.text, "1 requests were not decided"));
+  }
+  SUBCASE("a refusal is no failure") {
+    const Outcome outcome = run_against(answer_with(1, protocol::Status::denied));
+    CHECK(outcome.exit_code == 0);
+    CHECK(has(outcome.text, "1 sent, 0 admitted, 1 refused"));
+  }
+}
+
+}  // namespace
+}  // namespace pail::bench
