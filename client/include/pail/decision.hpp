@@ -19,8 +19,8 @@ struct Decision {
 
   Status status = Status::denied;
   Source source = Source::server;
-  std::uint32_t granted = 0;    // tokens charged; less than the cost only if `partial` was asked
-  std::uint32_t remaining = 0;  // tokens that another TAKE could have right now
+  std::uint32_t granted = 0;    // tokens charged; a PEEK: that a TAKE would be granted
+  std::uint32_t remaining = 0;  // tokens that another TAKE could have then
   std::uint32_t limit = 0;      // the most that can be taken at once: the burst
   // Refused: how long to wait; a caller alone on the key who waits this long is admitted. Zero if
   // admitted, kForever if `never`.

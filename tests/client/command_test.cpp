@@ -1,0 +1,163 @@
+// The command `pail` as scripts and people use it: words on the command line, output, exit status.
+// Method: the real program, against a real paild, and against nothing.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "client/command/report.hpp"
+#include "tests/support/paild_process.hpp"
+
+using namespace std::chrono_literals;
+using pail::test::PaildProcess;
+using pail::test::Process;
+
+namespace {
+
+struct Ran {
+  int status = -1;
+  std::string output;
+};
+
+Ran run(std::vector<std::string> words) {
+  words.insert(words.begin(), pail::test::program_directory() + "/pail");
+  Process process(words);
+  Ran ran;
+  ran.output = process.read_all();
+  ran.status = process.wait();
+  return ran;
+}
+
+nlohmann::json json_of(const Ran& ran) {
+  const auto json = nlohmann::json::parse(ran.output, nullptr, false);
+  REQUIRE_FALSE(json.is_discarded());
+  return json;
+}
+
+}  // namespace
+
+TEST_CASE("take, peek, reset and ping, for people and for scripts") {
+  PaildProcess paild({"--policy", "api=1/d,2"});
+  const std::string& server = paild.address();
+
+  auto ran = run({"--server", server, "take", "--rate", "1/d", "--burst", "2", "alice"});
+  CHECK(ran.status == 0);
+  CHECK(ran.output == "admitted: 1 taken, 1 of 2 left; full again in 1 d\n");
+  ran = run({"take", "--server", server, "--rate", "1/d", "--burst", "2", "alice", "--json"});
+  CHECK(ran.status == 0);
+  auto json = json_of(ran);
+  CHECK(json["status"] == "admitted");
+  CHECK(json["admitted"] == true);
+  CHECK(json["granted"] == 1);
+  CHECK(json["remaining"] == 0);
+  CHECK(json["limit"] == 2);
+  CHECK(json["retry_after_ns"] == 0);
+  CHECK(json["reset_after_ns"].get<std::int64_t>() > 86'400'000'000'000);
+
+  ran = run({"--server", server, "take", "--rate", "1/d", "--burst", "2", "alice"});
+  CHECK(ran.status == 1);
+  CHECK(ran.output.starts_with("refused: 0 of 2 left; retry after "));
+  ran = run({"--server", server, "--json", "take", "--rate", "1/d", "--burst", "2", "alice"});
+  CHECK(ran.status == 1);
+  json = json_of(ran);
+  CHECK(json["status"] == "denied");
+  CHECK(json["retry_after_ns"].get<std::int64_t>() > 0);
+  ran = run({"--server", server, "peek", "--rate", "1/d", "--burst", "2", "alice"});
+  CHECK(ran.status == 1);
+  CHECK(ran.output.starts_with("would be refused: "));
+
+  ran = run({"--server", server, "take", "--rate", "1/d", "--burst", "2", "alice", "--cost", "3",
+             "--json"});
+  CHECK(ran.status == 1);
+  CHECK(json_of(ran)["status"] == "never");
+  CHECK(json_of(ran)["retry_after_ns"].is_null());
+
+  CHECK(run({"--server", server, "reset", "--rate", "1/d", "--burst", "2", "alice"}).status == 0);
+  ran = run({"--server", server, "peek", "--rate", "1/d", "--burst", "2", "alice"});
+  CHECK(ran.status == 0);
+  CHECK(ran.output.starts_with("would be admitted: "));
+
+  CHECK(run({"--server", server, "take", "--policy", "api", "bob", "--cost", "2"}).status == 0);
+  CHECK(run({"--server", server, "take", "--policy", "api", "bob"}).status == 1);
+  ran = run({"--server", server, "take", "--policy", "apu", "bob", "--json"});
+  CHECK(ran.status == 2);
+  CHECK(json_of(ran)["error"] == "unknown_policy");
+
+  ran = run({"--server", server, "ping"});
+  CHECK(ran.status == 0);
+  CHECK(ran.output.starts_with(server + " answered in "));
+  CHECK(json_of(run({"--server", server, "ping", "--json"}))["round_trip_ns"].get<std::int64_t>() >
+        0);
+}
+
+TEST_CASE("without --burst the burst is the count of the rate") {
+  PaildProcess paild;
+  const auto ran = run({"--server", paild.address(), "take", "--rate", "7/d", "k", "--json"});
+  CHECK(ran.status == 0);
+  CHECK(json_of(ran)["limit"] == 7);
+}
+
+TEST_CASE("whatever is neither admitted nor refused ends with status 2") {
+  const std::vector<std::vector<std::string>> wrong{
+      {},
+      {"frobnicate"},
+      {"take"},
+      {"take", "k"},
+      {"take", "--rate", "10", "k"},
+      {"take", "--rate", "10/fortnight", "k"},
+      {"take", "--rate", "-1/s", "k"},
+      {"take", "--rate", "0/s", "k"},
+      {"take", "--rate", "10/s", "--policy", "api", "k"},
+      {"take", "--burst", "5", "k"},
+      {"take", "--rate", "10/s", "--burst", "0", "k"},
+      {"take", "--rate", "10/s", "--burst", "4294967296", "k"},
+      {"take", "--rate", "10/s", "--cost", "0", "k"},
+      {"take", "--rate", "10/s", "--cost", "-1", "k"},
+      {"take", "--rate", "10/s", "--cost", "1.5", "k"},
+      {"take", "--rate", "10/s", "--cost", "many", "k"},
+      {"take", "--rate", "10/s", "--cost", "4294967296", "k"},
+      {"take", "--rate", "10/s", "--priority", "4", "k"},
+      {"take", "--rate", "10/s", "k", "another"},
+      {"take", "--rate", "10/s", ""},
+      {"take", "--rate", "10/s", "--no-such-option", "k"},
+      {"--timeout-ms", "0", "ping"},
+      {"--timeout-ms", "soon", "ping"},
+      {"--server", "nonsense", "ping"},
+      {"--server", "127.0.0.1:99999", "ping"},
+      {"--server", "unix:/nowhere/pail.sock", "ping"},
+      {"--server", "127.0.0.1:1", "ping"},
+      {"--server", "127.0.0.1:1", "take", "--rate", "10/s", "k"},
+      {"reset", "k"},
+      {"ping", "k"},
+      {"take", "ping"},
+  };
+  for (const auto& words : wrong) {
+    std::string line = "pail";
+    for (const std::string& word : words) line += " '" + word + "'";
+    CAPTURE(line);
+    CHECK(run(words).status == 2);
+  }
+  const auto ran = run({"--server", "127.0.0.1:1", "--json", "ping"});
+  CHECK(ran.status == 2);
+  CHECK(json_of(ran)["error"] == "connection_refused");
+  CHECK(json_of(ran)["maybe_charged"] == false);
+}
+
+TEST_CASE("asking for help or the version is no mistake") {
+  CHECK(run({"--help"}).status == 0);
+  CHECK(run({"take", "--help"}).output.find("--rate") != std::string::npos);
+  CHECK(run({"--version"}).output.starts_with("pail "));
+}
+
+TEST_CASE("durations for people are rounded up to a tenth of their unit") {
+  using pail::command::text_of;
+  CHECK(text_of(0ns) == "0 ns");
+  CHECK(text_of(999ns) == "999 ns");
+  CHECK(text_of(1us) == "1 us");
+  CHECK(text_of(333'333'334ns) == "333.4 ms");
+  CHECK(text_of(500ms) == "500 ms");
+  CHECK(text_of(1s + 1ns) == "1.1 s");
+  CHECK(text_of(90s) == "1.5 min");
+  CHECK(text_of(366 * 24h) == "366 d");
+}
