@@ -6,14 +6,12 @@
 #   make build    the binaries, in build/release/bin
 #   make asan     every test under the address and undefined-behaviour sanitizers
 #   make tsan     engine, client and epoll tests under the thread sanitizer
-#   make fuzz     every fuzz target for FUZZ_SECONDS each
 #   make clean    remove build/
 
 JOBS         ?= $(shell nproc)
-FUZZ_SECONDS ?= 60
 BIN          := build/release/bin
 
-.PHONY: run test demo build asan tsan fuzz clean dependencies
+.PHONY: run test demo build asan tsan clean dependencies
 .DEFAULT_GOAL := build
 
 # $(call build,PRESET[,TARGETS]): configure once, then build.
@@ -44,11 +42,6 @@ asan: dependencies
 tsan: dependencies
 	$(call build,tsan)
 	@ctest --test-dir build/tsan --output-on-failure -L tsan
-
-fuzz:
-	@packaging/install-dependencies.sh packaging/debian-packages.txt packaging/debian-packages-fuzz.txt
-	$(call build,fuzz)
-	@tests/fuzz/run.sh build/fuzz/bin $(FUZZ_SECONDS)
 
 clean:
 	rm -rf build
