@@ -56,7 +56,13 @@ TEST_CASE("a stuck peer does not keep the server from stopping") {
       many = joined(std::move(many), request_bytes(slow_take(1, "stuck", 1'000'000)));
     }
     std::size_t sent = 0;
-    while (stuck.can_send_soon()) {
+    const auto unsent_bytes = [&] {
+      const auto sent_bytes = server->count(ShardCount::sent_bytes);
+      return protocol::kHelloReplyHeaderBytes +
+             server->count(frontend::NativeCount::frames) * protocol::kReplyHeaderBytes -
+             sent_bytes;
+    };
+    while (stuck.can_send_soon() || unsent_bytes() < config.limits.reply_window_bytes / 2) {
       sent = (sent + stuck.send_some(protocol::Bytes(many).subspan(sent))) % many.size();
     }
     server->stop();
