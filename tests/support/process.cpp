@@ -93,7 +93,13 @@ std::string Process::read_all() {
 }
 
 void Process::signal(int number) const {
-  if (!status_) ::kill(pid_, number);
+  if (status_) return;
+  ::kill(pid_, number);
+  if (number != SIGSTOP) return;
+  // Its threads stop one by one, and answer until they do: wait until all have.
+  siginfo_t stopped{};
+  while (::waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED) < 0 && errno == EINTR) {
+  }
 }
 
 int Process::wait() {

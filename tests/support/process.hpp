@@ -28,6 +28,7 @@ class Process {
   std::optional<std::string> read_line();
   std::string read_all();
 
+  // After SIGSTOP it has stopped when this returns.
   void signal(int number) const;
   // Its exit status; 128 + n if signal n ended it, as a shell says it. Waits for the end.
   int wait();
