@@ -35,11 +35,16 @@ int run(int argc, char** argv) {
   CLI::App* echo_app = app.add_subcommand(
       "echo", "A server that decides nothing: the ceiling for servers of these frames");
   const auto echo = add_echo_command(*echo_app);
+  CLI::App* engine_app = app.add_subcommand(
+      "engine", "The limiter in this process, without a server, beside a bare table");
+  const auto engine = add_engine_command(*engine_app);
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
     catch_signals();
-    return echo_app->parsed() ? echo() : load();
+    if (echo_app->parsed()) return echo();
+    if (engine_app->parsed()) return engine();
+    return load();
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

@@ -65,6 +65,10 @@ TEST_CASE("bad arguments exit with 2 and say what would be right") {
       {"--no-such-flag", "--no-such-flag"},
       {"echo --listen 0.0.0.0:1", "loopback"},
       {"echo --listen x:y", "--listen"},
+      {"engine --scenarios cold", "or refused"},
+      {"engine --threads 0", "--threads"},
+      {"engine --keys 0", "--keys"},
+      {"engine --seconds 0", "--seconds"},
   };
   for (const auto& [arguments, expected] : cases) {
     CAPTURE(arguments);
@@ -118,6 +122,40 @@ TEST_CASE("the table goes to the standard error") {
   CHECK(outcome.exit_code == 0);
   CHECK(has(outcome.text, "throughput"));
   CHECK(has(outcome.text, "10 sent, 10 admitted, 0 refused, 0 errors; every reply checked"));
+}
+
+TEST_CASE("the engine beside the bare table: every row is there and counts") {
+  const Outcome outcome =
+      run("engine --keys 1000 2000 --threads 1 2 --rounds 2 --seconds 0.01 --growth-keys 100000 "
+          "--pin -1 --json -",
+          "2>/dev/null");
+  REQUIRE(outcome.exit_code == 0);
+  const auto json = nlohmann::json::parse(outcome.text);
+  const auto& speed = json["speed"];
+  REQUIRE(speed.size() == 2 * 2 * 4);
+  CHECK(speed[0]["keys"] == 1000);
+  CHECK(speed[0]["scenario"] == "uniform");
+  CHECK(speed[0]["threads"] == 1);
+  CHECK(speed[15]["keys"] == 2000);
+  CHECK(speed[15]["scenario"] == "refused");
+  CHECK(speed[15]["threads"] == 2);
+  for (const auto& row : speed) {
+    CHECK(row["bare_per_s"] > 0);
+    CHECK(row["engine_per_s"] > 0);
+    CHECK(row["ratio_least"] <= row["ratio"]);
+    CHECK(row["ratio"] <= row["ratio_most"]);
+  }
+  REQUIRE(json["growth"].size() == 2);
+  for (const auto& row : json["growth"]) {
+    CHECK(row["keys"] == 100'000);
+    CHECK(row["growing"]["turns"] >= 100'000 / 16);
+    CHECK(row["growing"]["turns"] == row["steady"]["turns"]);
+    CHECK(row["growing"]["max_us"] >= row["growing"]["p50_us"]);
+    // Below 16 bytes a key nothing was measured. (The first table may not have been resident
+    // before.)
+    CHECK(row["bytes_a_key"]["most"] >= row["bytes_a_key"]["mean"]);
+  }
+  CHECK(json["growth"][0]["bytes_a_key"]["last"] >= 16);
 }
 
 TEST_CASE("no server: exit 1 and the address") {
