@@ -11,10 +11,6 @@
 namespace pail::internal {
 namespace {
 
-// While the socket takes no more bytes and another thread reads, how long the writer waits before
-// it looks around again: that other thread may have left meanwhile, and then somebody must read.
-constexpr auto kWriterLooksAround = std::chrono::milliseconds(1);
-
 std::string system_text(int error) {
   return std::system_category().message(error);
 }
@@ -34,9 +30,10 @@ struct Connection::Call {
   std::optional<Error> error;  // instead of the answer
 };
 
-Connection::Connection(Socket socket, const ConnectionOptions& options)
+Connection::Connection(Socket socket, Bell bell, const ConnectionOptions& options)
     : address_(options.address),
       socket_(std::move(socket)),
+      bell_(std::move(bell)),
       in_flight_(options.max_in_flight),
       receive_room_(kReceiveBytes),
       carry_(protocol::kMaxFrameBytes),
@@ -48,7 +45,10 @@ Result<std::unique_ptr<Connection>> Connection::open(const ConnectionOptions& op
                                                      Time deadline) {
   auto socket = Socket::connect(options.address, options.tcp_congestion, deadline);
   if (!socket) return tl::unexpected(std::move(socket).error());
-  std::unique_ptr<Connection> connection(new Connection(std::move(*socket), options));
+  auto bell = Bell::make();
+  if (!bell) return tl::unexpected(std::move(bell).error());
+  std::unique_ptr<Connection> connection(
+      new Connection(std::move(*socket), std::move(*bell), options));
   if (auto greeted = connection->greet(options, deadline); !greeted) {
     return tl::unexpected(std::move(greeted).error());
   }
@@ -102,9 +102,8 @@ void Connection::work_until_done(Lock& lock, Call& call, Time deadline) {
       give_up(call);
       break;
     }
-    const bool must_read_first = socket_full_ && !reader_present_;
-    if (has_unsent() && !writer_present_ && !must_read_first) {
-      write_turn(lock, deadline);
+    if (has_unsent() && !writer_present_ && !socket_full_) {
+      write_turn(lock);
     } else if (!reader_present_) {
       read_turn(lock, deadline);
     } else {
@@ -112,13 +111,6 @@ void Connection::work_until_done(Lock& lock, Call& call, Time deadline) {
       call.wake.wait_until(lock, deadline);
       leave_sleepers(call);
     }
-  }
-  // A reader waits on the socket and sees nothing else, its own unsent request included: with no
-  // sleeper to take over, it is for us to send. Whoever comes meanwhile becomes a sleeper, so this
-  // ends.
-  while (has_unsent() && !writer_present_ && !socket_full_ && reader_present_ &&
-         first_sleeper_ == nullptr) {
-    write_turn(lock, deadline);
   }
   offer_vacant_roles();
 }
@@ -139,7 +131,7 @@ bool Connection::has_unsent() const noexcept {
 }
 
 // Sends what is there, once. What is appended meanwhile is for the next turn, of whomever.
-void Connection::write_turn(Lock& lock, Time deadline) {
+void Connection::write_turn(Lock& lock) {
   writer_present_ = true;
   if (sent_bytes_ == sending_.size()) {
     sending_.clear();
@@ -147,33 +139,29 @@ void Connection::write_turn(Lock& lock, Time deadline) {
     std::swap(sending_, outgoing_);
     first_unsent_ = in_flight_.next();
   }
-  const bool was_full = socket_full_;
   lock.unlock();
-
-  Socket::Transfer transfer{Socket::Outcome::would_block, 0, 0};
-  const Time until = std::min(deadline, Clock::now() + kWriterLooksAround);
-  if (!was_full || socket_.wait_for(false, true, until).writable) {
-    transfer = socket_.send(protocol::Bytes(sending_).subspan(sent_bytes_));
-  }
-
+  const auto transfer = socket_.send(protocol::Bytes(sending_).subspan(sent_bytes_));
   lock.lock();
+
   writer_present_ = false;
   sent_bytes_ += transfer.bytes;
   socket_full_ = transfer.outcome == Socket::Outcome::would_block;
+  if (socket_full_ && reader_present_) bell_.ring();  // it is to watch for room from now on
   if (transfer.outcome == Socket::Outcome::failed) {
     fail(ErrorCode::closed,
          where("the connection broke while sending: ") + system_text(transfer.error));
   }
 }
 
-// Waits for bytes and hands them out, once.
+// Waits for bytes, for room if the socket is full, or for the bell; hands out what has arrived,
+// once.
 void Connection::read_turn(Lock& lock, Time deadline) {
   reader_present_ = true;
   const bool watch_for_room = socket_full_;
   lock.unlock();
 
   Socket::Transfer transfer{Socket::Outcome::would_block, 0, 0};
-  const Socket::Ready ready = socket_.wait_for(true, watch_for_room, deadline);
+  const Socket::Ready ready = socket_.wait_for(true, watch_for_room, deadline, &bell_);
   if (ready.readable) transfer = socket_.receive(receive_room_);
 
   lock.lock();
@@ -195,12 +183,18 @@ void Connection::read_turn(Lock& lock, Time deadline) {
   }
 }
 
-// Wakes one sleeper if there is work that nobody sees to: the one that has slept longest, whose
-// answer comes first.
+// Before leaving. If there is work that nobody sees to, wakes the one that has slept longest, whose
+// answer comes first. If all others have roles, a writer will look around by itself, but a reader
+// waits on the socket, perhaps with its own request still unsent: the bell ends that.
 void Connection::offer_vacant_roles() {
   const bool to_read = !reader_present_ && !in_flight_.empty();
-  const bool to_write = !writer_present_ && has_unsent();
-  if (first_sleeper_ != nullptr && (to_read || to_write)) first_sleeper_->wake.notify_one();
+  const bool to_write = !writer_present_ && has_unsent() && !socket_full_;
+  if (!to_read && !to_write) return;
+  if (first_sleeper_ != nullptr) {
+    first_sleeper_->wake.notify_one();
+  } else if (reader_present_) {
+    bell_.ring();
+  }
 }
 
 void Connection::join_sleepers(Call& call) {

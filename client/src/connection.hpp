@@ -3,25 +3,24 @@
 // There is no thread of our own. The callers that wait for answers share two roles, each held by at
 // most one of them at a time:
 //
-//   writer   sends what is in `outgoing_`; whatever the others append meanwhile leaves with the
-//   next send reader   waits on the socket, cuts what arrives into answers and wakes the callers
-//   they belong to
+//   writer   sends what is in `outgoing_`; what is appended meanwhile leaves with the next send
+//   reader   waits on the socket, cuts what arrives into answers, wakes the callers they belong to
 //
-// A caller appends its request, takes whichever role is vacant, and sleeps only if both are held.
-// One that leaves (answered, or at its deadline) wakes a sleeper if it leaves a role vacant that
-// has work to do. So a lone caller sends, waits and receives by itself: three system calls and no
-// change of thread.
+// A caller appends its request, takes whichever role is vacant, and sleeps only if it may take
+// none. One that leaves (answered, or at its deadline) and leaves work behind wakes a sleeper, or
+// the reader by its bell. So a lone caller sends, waits and receives by itself: three system calls
+// and no change of thread. While the socket is full nobody writes; the reader watches for room.
 //
 // Invariants, whenever the mutex is free:
-//   1. if answers are owed to a sleeper, the reader's role is held, or offered to a sleeper just
-//   woken;
-//   2. if requests are unsent, the writer's role is held, or offered to a sleeper just woken, or
-//   the
-//      socket is full: then the server has requests to answer, and the reader will see that and
-//      write;
-//   3. the answers that are still owed are exactly in_flight_, in that order;
-//   4. a request is in outgoing_ or sending_ until sent, whole frames in the order of in_flight_;
-//   5. once failure_ is set, in_flight_ is empty and stays so.
+//   1. if a caller sleeps, the reader's role is held, or offered to a sleeper just woken;
+//   2. if requests are unsent and the socket is not full, the writer's role is held, or offered to
+//      a sleeper just woken, or to the reader by the bell;
+//   3. if the socket is full, whoever reads watches for room, or its bell rings;
+//   4. the answers that are still owed are exactly in_flight_, in that order;
+//   5. a request is in outgoing_ or sending_ until sent, whole frames in the order of in_flight_;
+//   6. once failure_ is set, in_flight_ is empty and stays so.
+// tests/client/roles_model_test.cpp searches all interleavings of a few callers for a forgotten
+// one.
 //
 // Lock order: there is one mutex. It is never held over a system call but waking.
 #pragma once
@@ -80,7 +79,7 @@ class Connection {
   using Lock = std::unique_lock<std::mutex>;
   static constexpr std::size_t kReceiveBytes = 64 * 1024;
 
-  Connection(Socket socket, const ConnectionOptions& options);
+  Connection(Socket socket, Bell bell, const ConnectionOptions& options);
   [[nodiscard]] Result<void> greet(const ConnectionOptions& options, Time deadline);
   [[nodiscard]] Result<void> send_greeting(protocol::Bytes hello, Time deadline);
   [[nodiscard]] Result<void> receive_greeting(Time deadline);
@@ -88,7 +87,7 @@ class Connection {
 
   void enqueue(protocol::Request& request, Call& call);
   void work_until_done(Lock& lock, Call& call, Time deadline);
-  void write_turn(Lock& lock, Time deadline);
+  void write_turn(Lock& lock);
   void read_turn(Lock& lock, Time deadline);
   void give_up(const Call& call);
   void offer_vacant_roles();
@@ -104,6 +103,7 @@ class Connection {
 
   const std::string address_;
   Socket socket_;
+  Bell bell_;          // ends the reader's wait
   ServerClock clock_;  // written by greet(), before there is a second thread
 
   mutable std::mutex mutex_;

@@ -4,11 +4,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <string>
 #include <system_error>
 
@@ -93,6 +96,30 @@ Result<Socket> Socket::connect(std::string_view address, std::string_view tcp_co
   return socket;
 }
 
+Result<Bell> Bell::make() {
+  const int fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (fd < 0) {
+    return tl::unexpected(
+        Error{ErrorCode::system, "cannot make an eventfd: " + system_text(errno)});
+  }
+  return Bell(fd);
+}
+
+Bell::~Bell() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void Bell::ring() noexcept {
+  const std::uint64_t one = 1;
+  // It fails only when the count is full: then it rings already.
+  (void)!::write(fd_, &one, sizeof one);
+}
+
+void Bell::silence() noexcept {
+  std::uint64_t count = 0;
+  (void)!::read(fd_, &count, sizeof count);
+}
+
 Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
@@ -118,10 +145,12 @@ Socket::Transfer Socket::receive(std::span<std::byte> room) noexcept {
   }
 }
 
-Socket::Ready Socket::wait_for(bool to_read, bool to_write, Time deadline) noexcept {
-  pollfd watched{};
-  watched.fd = fd_;
-  watched.events = static_cast<short>((to_read ? POLLIN : 0) | (to_write ? POLLOUT : 0));
+Socket::Ready Socket::wait_for(bool to_read, bool to_write, Time deadline, Bell* bell) noexcept {
+  std::array<pollfd, 2> watched{};
+  watched[0].fd = fd_;
+  watched[0].events = static_cast<short>((to_read ? POLLIN : 0) | (to_write ? POLLOUT : 0));
+  watched[1].fd = bell != nullptr ? bell->descriptor() : -1;
+  watched[1].events = POLLIN;
   for (;;) {
     const std::chrono::nanoseconds left =
         std::max(deadline - Clock::now(), std::chrono::nanoseconds::zero());
@@ -129,13 +158,14 @@ Socket::Ready Socket::wait_for(bool to_read, bool to_write, Time deadline) noexc
     timespec timeout{};
     timeout.tv_sec = static_cast<time_t>(seconds.count());
     timeout.tv_nsec = static_cast<long>((left - seconds).count());
-    const int ready = ::ppoll(&watched, 1, &timeout, nullptr);
+    const int ready = ::ppoll(watched.data(), bell != nullptr ? 2 : 1, &timeout, nullptr);
     if (ready == 0) return {};
     if (ready < 0 && errno == EINTR) continue;
+    if (watched[1].revents != 0) bell->silence();
     // An error or a hang-up is for the next send or receive to report.
-    const bool broken = ready < 0 || (watched.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
-    return {to_read && (broken || (watched.revents & POLLIN) != 0),
-            to_write && (broken || (watched.revents & POLLOUT) != 0)};
+    const bool broken = ready < 0 || (watched[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+    return {to_read && (broken || (watched[0].revents & POLLIN) != 0),
+            to_write && (broken || (watched[0].revents & POLLOUT) != 0)};
   }
 }
 

@@ -14,6 +14,23 @@
 
 namespace pail::internal {
 
+// Ends the wait of another thread. Rung before the wait begins, it ends it at once: no ring is
+// lost.
+class Bell {
+ public:
+  [[nodiscard]] static Result<Bell> make();
+  Bell(Bell&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Bell& operator=(Bell&&) = delete;
+  ~Bell();
+  void ring() noexcept;     // any thread
+  void silence() noexcept;  // who waits
+  [[nodiscard]] int descriptor() const noexcept { return fd_; }
+
+ private:
+  explicit Bell(int fd) noexcept : fd_(fd) {}
+  int fd_;
+};
+
 class Socket {
  public:
   // `tcp_congestion` may be empty. Errors: bad_argument, timeout, connection_refused, unreachable,
@@ -38,8 +55,9 @@ class Socket {
     bool readable = false;  // or at its end, or failed: receive() will tell
     bool writable = false;
   };
-  // Neither: the deadline passed. At least one of the two must be asked for.
-  [[nodiscard]] Ready wait_for(bool to_read, bool to_write, Time deadline) noexcept;
+  // Neither: the deadline passed, or the bell was rung (and is silent again).
+  [[nodiscard]] Ready wait_for(bool to_read, bool to_write, Time deadline,
+                               Bell* bell = nullptr) noexcept;
 
   void shut_down() noexcept;
 
