@@ -8,15 +8,16 @@
 namespace pail::server {
 namespace {
 
+// io_uring where it can be had; what the operator asked for, or why not.
 tl::expected<IoDecision, std::string> decide_io(IoChoice choice) {
-  if (choice == IoChoice::epoll)
-    return tl::unexpected(std::string("--io epoll: not in this version"));
+  if (choice == IoChoice::epoll) return IoDecision{io::Kind::epoll, "asked for by --io epoll"};
   const auto probed = io::probe_uring();
   if (probed) {
-    return IoDecision{io::Kind::uring,
-                      choice == IoChoice::uring ? "asked for" : "the kernel has it"};
+    return IoDecision{io::Kind::uring, choice == IoChoice::uring ? "asked for by --io uring"
+                                                                 : "this kernel allows it"};
   }
-  return tl::unexpected("io_uring cannot be used: " + probed.error().text);
+  if (choice == IoChoice::uring) return tl::unexpected("--io uring: " + probed.error().text);
+  return IoDecision{io::Kind::epoll, "no io_uring: " + probed.error().text};
 }
 
 engine::Options engine_options(const Config& config) {

@@ -33,7 +33,7 @@ Shard::~Shard() {
 }
 
 tl::expected<void, io::IoError> Shard::prepare() {
-  auto backend = io::make_uring(limits_.io);
+  auto backend = io::make_backend(options_.kind, limits_.io);
   if (!backend) return tl::unexpected(backend.error());
   backend_ = std::move(*backend);
   reply_memory_ = io::Mapping(limits_.reply_memory_bytes);

@@ -42,7 +42,7 @@ struct Event {
   int result = 0;
   bool armed = false;              // accept, receive: more events of this key will follow
   std::uint32_t chunk = kNoChunk;  // what to recycle
-  Bytes data;                      // received bytes
+  Bytes data = {};                 // received bytes
 };
 
 enum class Receive : std::uint8_t {
@@ -111,6 +111,7 @@ struct IoError {
 [[nodiscard]] tl::expected<void, IoError> probe_uring() noexcept;
 
 // To be called on the thread that will use the backend.
-[[nodiscard]] tl::expected<std::unique_ptr<Backend>, IoError> make_uring(const Sizes& sizes);
+[[nodiscard]] tl::expected<std::unique_ptr<Backend>, IoError> make_backend(Kind kind,
+                                                                           const Sizes& sizes);
 
 }  // namespace pail::io

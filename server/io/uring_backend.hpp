@@ -58,4 +58,6 @@ class UringBackend final : public Backend {
   Counts counts_;
 };
 
+[[nodiscard]] tl::expected<std::unique_ptr<Backend>, IoError> make_uring(const Sizes& sizes);
+
 }  // namespace pail::io

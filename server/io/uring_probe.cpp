@@ -43,7 +43,7 @@ std::string explained(const IoError& error) {
 
 tl::expected<void, IoError> try_everything() noexcept {
   const Sizes tiny{.submissions = 4, .completions = 8, .chunks = 2, .chunk_bytes = 64};
-  auto backend = make_uring(tiny);
+  auto backend = make_backend(Kind::uring, tiny);
   if (!backend) return tl::unexpected(backend.error());
 
   const SocketPair pair;

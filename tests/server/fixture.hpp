@@ -13,7 +13,7 @@
 namespace pail::test {
 
 // The suites that touch sockets run over each backend.
-inline constexpr server::IoChoice kBackends[] = {server::IoChoice::uring};
+inline constexpr server::IoChoice kBackends[] = {server::IoChoice::uring, server::IoChoice::epoll};
 
 inline server::Config local_config(server::IoChoice io = server::IoChoice::uring,
                                    unsigned shards = 1) {

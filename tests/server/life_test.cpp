@@ -1,13 +1,10 @@
 // Concern: how the server starts, drains and ends. Method: a server within the test, and paild
 // itself as a process of its own.
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "tests/server/fixture.hpp"
+#include "tests/server/process.hpp"
 
 namespace pail::test {
 namespace {
@@ -40,7 +37,7 @@ TEST_CASE("a stop answers what was received, then closes and accepts no more") {
     CHECK(idle.wait_for_end());
     CHECK(server->wait(kRawPatience));
     CHECK(server->count(ShardCount::reply_bytes_dropped) == 0);
-    CHECK_THROWS(server.connect());
+    CHECK_THROWS(static_cast<void>(server.connect()));
   }
 }
 
@@ -69,59 +66,6 @@ TEST_CASE("a stuck peer does not keep the server from stopping") {
     CHECK(server->wait(kRawPatience));
     CHECK(server->count(ShardCount::reply_bytes_dropped) > 0);
   }
-}
-
-// paild as users run it.
-class Process {
- public:
-  explicit Process(std::vector<std::string> arguments) {
-    output_path_ = "/tmp/pail-life-test." + std::to_string(::getpid()) + ".out";
-    arguments.insert(arguments.begin(), PAILD_PATH);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      std::vector<char*> argv;
-      for (std::string& argument : arguments) argv.push_back(argument.data());
-      argv.push_back(nullptr);
-      static_cast<void>(::freopen(output_path_.c_str(), "w", stdout));
-      ::dup2(1, 2);
-      ::execv(PAILD_PATH, argv.data());
-      ::_exit(127);
-    }
-  }
-  ~Process() {
-    if (pid_ > 0) ::kill(pid_, SIGKILL), ::waitpid(pid_, nullptr, 0);
-    ::unlink(output_path_.c_str());
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  void signal(int number) const { ::kill(pid_, number); }
-  int exit_code() {
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-  [[nodiscard]] std::string output() const { return contents(output_path_); }
-  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-
-  static std::string contents(const std::string& path) {
-    std::ifstream file(path);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-
- private:
-  pid_t pid_ = -1;
-  std::string output_path_;
-};
-
-std::string between(const std::string& text, const std::string& left, const std::string& right) {
-  const auto begin = text.find(left);
-  if (begin == std::string::npos) return "";
-  const auto end = text.find(right, begin + left.size());
-  return text.substr(begin + left.size(), end - begin - left.size());
 }
 
 TEST_CASE("paild tells that it is ready, serves, and ends on SIGTERM and SIGINT") {

@@ -1,0 +1,73 @@
+// paild as a process of its own.
+#pragma once
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace pail::test {
+
+// paild as users run it.
+class Process {
+ public:
+  // `prepare` runs in the new process before paild does.
+  explicit Process(std::vector<std::string> arguments, void (*prepare)() = nullptr) {
+    output_path_ = "/tmp/pail-life-test." + std::to_string(::getpid()) + ".out";
+    arguments.insert(arguments.begin(), PAILD_PATH);
+    std::fflush(stdout);  // else both processes write it
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      if (prepare != nullptr) prepare();
+      std::vector<char*> argv;
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      static_cast<void>(::freopen(output_path_.c_str(), "w", stdout));
+      ::dup2(1, 2);
+      ::execv(PAILD_PATH, argv.data());
+      ::_exit(127);
+    }
+  }
+  ~Process() {
+    if (pid_ > 0) ::kill(pid_, SIGKILL), ::waitpid(pid_, nullptr, 0);
+    ::unlink(output_path_.c_str());
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int number) const { ::kill(pid_, number); }
+  int exit_code() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  [[nodiscard]] std::string output() const { return contents(output_path_); }
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+  static std::string contents(const std::string& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::string output_path_;
+};
+
+inline std::string between(const std::string& text, const std::string& left,
+                           const std::string& right) {
+  const auto begin = text.find(left);
+  if (begin == std::string::npos) return "";
+  const auto end = text.find(right, begin + left.size());
+  return text.substr(begin + left.size(), end - begin - left.size());
+}
+
+}  // namespace pail::test
