@@ -7,7 +7,9 @@
 //   compare-and-swap on the
 //      word: no ABA, the word is the whole state.
 //   2. A new entry's word is 0, which is a fresh key: a half-done insert needs no special state.
-//   3. A key is in the first slot on its path that is its own; there is never an empty slot before
+//   3. At most max_keys slots are claimed, half of the array: a search always ends at an empty
+//   slot.
+//   4. A key is in the first slot on its path that is its own; there is never an empty slot before
 //   it.
 //
 // Progress: lock-free. Of the threads that race for one slot, one succeeds at every step.
@@ -73,13 +75,12 @@ class Table {
           decide(std::uint64_t{0}, clock);
           return Outcome::unchanged;
         }
-        // Relaxed: racing threads may exceed max_keys_ by one each, and the array has twice the
-        // room.
-        if (used_.load(std::memory_order_relaxed) >= max_keys_) return Outcome::full;
+        if (!reserve_room()) return Outcome::full;
         if (slot.print.compare_exchange_strong(owner, print, std::memory_order_acq_rel,
                                                std::memory_order_acquire)) {
-          used_.fetch_add(1, std::memory_order_relaxed);
           owner = print;
+        } else {
+          used_.fetch_sub(1, std::memory_order_relaxed);  // somebody else claimed the slot
         }
       }
       if (owner != print) continue;
@@ -95,6 +96,17 @@ class Table {
   }
 
  private:
+  // Room is taken before the slot is, so that never more than max_keys_ slots are claimed and every
+  // search meets an empty one: checked afterwards, racing threads filled a small table and searched
+  // for ever. A room taken for a race that is then lost may cost another new key a `full`, at the
+  // limit and for a moment. Relaxed: the count guards only itself.
+  [[nodiscard]] bool reserve_room() noexcept {
+    if (used_.load(std::memory_order_relaxed) >= max_keys_) return false;
+    if (used_.fetch_add(1, std::memory_order_relaxed) < max_keys_) return true;
+    used_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+
   struct Slot {
     std::atomic<std::uint64_t> print{0}, word{0};
   };
