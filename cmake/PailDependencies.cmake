@@ -3,7 +3,6 @@ find_package(Threads REQUIRED)
 find_package(CLI11 REQUIRED)            # flags
 find_package(tl-expected REQUIRED)      # results
 find_package(fmt REQUIRED)              # text
-find_package(spdlog REQUIRED)           # logs
 find_package(nlohmann_json REQUIRED)    # JSON
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing)
