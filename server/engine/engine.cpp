@@ -16,7 +16,7 @@
 namespace pail::engine {
 namespace {
 
-using KeyTable = Table<StdAtomics>;
+using KeyTable = SimpleTable;
 
 // As many cache misses as a core can have under way, more or less; 2.3x on a table larger than the
 // cache.

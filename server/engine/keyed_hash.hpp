@@ -21,8 +21,8 @@
 #include <span>
 
 #include "server/engine/secret.hpp"
-#include "server/engine/simple_table.hpp"
 #include "server/engine/siphash.hpp"
+#include "server/engine/table_types.hpp"
 
 namespace pail::engine {
 

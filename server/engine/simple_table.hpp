@@ -1,6 +1,6 @@
 // The table of keys, in its simplest form that keeps the promises: one array of fixed size, shared
-// by all threads, whose entries are never given up. (Growth, reclaim and the segments that make
-// them bounded take its place behind the same interface.)
+// by all threads, whose entries are never given up. (table.hpp, which grows and reclaims, will
+// take its place behind the same interface.)
 //
 // A slot is {fingerprint, word}: 16 bytes, four to a cache line. Invariants:
 //   1. A fingerprint goes from 0 to one key's and never changes again, so a take is one
@@ -23,23 +23,16 @@
 #include <new>
 #include <optional>
 
-namespace pail::engine {
-struct KeyHash {
-  std::uint64_t high = 0;  // where the search begins
-  std::uint64_t low = 0;   // the fingerprint; 0 means an empty slot, so a key's 0 becomes 1
-};
-enum class Access : std::uint8_t { find, insert };
-enum class Outcome : std::uint8_t { unchanged, written, full };
-struct StdAtomics {};
+#include "server/engine/table_types.hpp"
 
-template <class Atomics>
-class Table {
+namespace pail::engine {
+class SimpleTable {
  public:
   struct Participant {};
 
   // Room for `max_keys`, at a load of at most one half. Memory is touched as keys come. Throws
   // std::bad_alloc.
-  explicit Table(std::size_t max_keys)
+  explicit SimpleTable(std::size_t max_keys)
       : mask_(std::bit_ceil(max_keys * 2) - 1), max_keys_(max_keys) {
     void* const memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -49,9 +42,9 @@ class Table {
     slots_ =
         static_cast<Slot*>(memory);  // zeroed by the kernel: every slot empty, every word fresh
   }
-  ~Table() { ::munmap(slots_, bytes()); }
-  Table(const Table&) = delete;
-  Table& operator=(const Table&) = delete;
+  ~SimpleTable() { ::munmap(slots_, bytes()); }
+  SimpleTable(const SimpleTable&) = delete;
+  SimpleTable& operator=(const SimpleTable&) = delete;
 
   Participant enroll() { return {}; }
   void prefetch_segment(KeyHash) const noexcept {}

@@ -14,7 +14,7 @@
 namespace pail::engine {
 namespace {
 
-using SmallTable = Table<StdAtomics>;
+using SmallTable = SimpleTable;
 
 Outcome insert(SmallTable& table, std::uint64_t key) {
   SmallTable::Participant participant;
