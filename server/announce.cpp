@@ -44,6 +44,20 @@ std::string welcome(const Server& server, const Config& config) {
   return text;
 }
 
+void log_start(Log& log, const Server& server, const Config& config) {
+  for (const std::string& address : server.addresses()) {
+    log.write({LogLevel::info, "listening", "listening"}, {{"native", address}});
+  }
+  log.write({LogLevel::info, "io", "how bytes move"},
+            {{"backend", name(server.io().kind)}, {"reason", server.io().reason}});
+  log.write({LogLevel::info, "start", "paild serves"},
+            {{"version", PAIL_VERSION},
+             {"pid", static_cast<std::uint64_t>(::getpid())},
+             {"shards", server.shard_count()},
+             {"keys", config.keys},
+             {"policies", config.policies.size()}});
+}
+
 tl::expected<void, std::string> write_ready_file(const std::string& path, const Server& server) {
   nlohmann::json ready;
   ready["native"] = server.addresses();

@@ -23,6 +23,8 @@ struct Flags {
   std::string congestion;
   std::string ready_file;
   std::string io = "auto";
+  std::string log_format = "text";
+  std::string log_level = "info";
 };
 
 tl::unexpected<ConfigExit> wrong(std::string text) {
@@ -69,6 +71,13 @@ tl::expected<void, ConfigExit> read_policies(const Flags& flags, Config& config)
   return {};
 }
 
+LogLevel log_level_of(const std::string& text) {
+  return text == "debug"     ? LogLevel::debug
+         : text == "warning" ? LogLevel::warning
+         : text == "error"   ? LogLevel::error
+                             : LogLevel::info;
+}
+
 tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   Config config;
   config.shards = flags.shards != 0 ? flags.shards : std::min(usable_cpus(), kMaxShards);
@@ -79,6 +88,8 @@ tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   config.io = flags.io == "uring"   ? IoChoice::uring
               : flags.io == "epoll" ? IoChoice::epoll
                                     : IoChoice::automatic;
+  config.log.format = flags.log_format == "json" ? LogFormat::json : LogFormat::text;
+  config.log.level = log_level_of(flags.log_level);
   if (auto result = read_listen(flags, config); !result) return tl::unexpected(result.error());
   if (auto result = read_policies(flags, config); !result) return tl::unexpected(result.error());
   return config;
@@ -113,6 +124,12 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->type_name("PATH");
   app.add_option("--io", flags.io, "How to talk to the kernel")
       ->check(CLI::IsMember({"auto", "uring", "epoll"}))
+      ->capture_default_str();
+  app.add_option("--log-format", flags.log_format, "How lines on the error stream look")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_option("--log-level", flags.log_level, "The least that is worth a line")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
 }
 

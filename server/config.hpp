@@ -10,6 +10,7 @@
 #include "protocol/address.hpp"
 #include "server/engine/rate.hpp"
 #include "server/limits.hpp"
+#include "server/log.hpp"
 
 namespace pail::server {
 
@@ -24,6 +25,7 @@ struct Config {
   std::string congestion_control;  // empty: the system's
   std::string ready_file;          // empty: none
   IoChoice io = IoChoice::automatic;
+  LogOptions log;
   ShardLimits limits;
 };
 

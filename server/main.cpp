@@ -8,13 +8,16 @@
 
 #include "server/announce.hpp"
 #include "server/config.hpp"
+#include "server/log.hpp"
 #include "server/server.hpp"
 
 namespace {
 
 using namespace pail::server;
 
-sigset_t stop_signals() noexcept {
+constexpr timespec kReportInterval{1, 0};
+
+sigset_t awaited_signals() noexcept {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
@@ -25,6 +28,22 @@ sigset_t stop_signals() noexcept {
 int complain(const std::string& text) {
   fmt::print(stderr, "paild: {}\n", text);
   return 1;
+}
+
+std::uint64_t now_ms() noexcept {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+// Until a signal asks for the end; its number. Meanwhile the log is told what the shards count.
+int watch(Server& server, Journal& journal, const sigset_t& signals) {
+  for (;;) {
+    const int number = sigtimedwait(&signals, nullptr, &kReportInterval);
+    journal.report(now_ms(), server.fault_totals(),
+                   [&server](Fault fault) { return server.take_note(fault); });
+    if (number > 0) return number;
+  }
 }
 
 }  // namespace
@@ -38,28 +57,33 @@ int main(int argc, char** argv) {
 
   // Signals are waited for, not handled: blocked here, and so in every thread that is made from
   // here on.
-  const sigset_t signals = stop_signals();
+  const sigset_t signals = awaited_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
 
+  Log log(config->log);
   auto server = Server::start(*config);
   if (!server) return complain(server.error());
   fmt::print("{}", welcome(**server, *config));
   std::fflush(stdout);
+  log_start(log, **server, *config);
   if (!config->ready_file.empty()) {
     if (const auto written = write_ready_file(config->ready_file, **server); !written) {
       return complain(written.error());
     }
   }
 
-  int signal_number = 0;
-  sigwait(&signals, &signal_number);
-  fmt::print(stderr, "paild: {}, draining\n",
-             signal_number == SIGINT ? "interrupted" : "terminated");
+  Journal journal(log);
+  const int number = watch(**server, journal, signals);
+  log.write({LogLevel::info, "stop", "draining"},
+            {{"signal", number == SIGINT ? "SIGINT" : "SIGTERM"},
+             {"connections", (*server)->connections()}});
   (*server)->stop();
   if (!(*server)->wait(std::chrono::milliseconds(kHardStopMs))) {
-    fmt::print(stderr, "paild: not drained in time, leaving\n");
+    log.write({LogLevel::error, "stop_late", "not drained in time, leaving"},
+              {{"connections", (*server)->connections()}});
     _exit(1);
   }
+  log.write({LogLevel::info, "stopped", "stopped"});
   return 0;
 }

@@ -143,6 +143,33 @@ std::uint64_t Server::count(frontend::NativeCount name) const noexcept {
   return sum;
 }
 
+FaultTotals Server::fault_totals() const noexcept {
+  FaultTotals totals{};
+  const auto set = [&](Fault fault, std::uint64_t n) {
+    totals[static_cast<std::size_t>(fault)] = n;
+  };
+  set(Fault::refused_hello, count(frontend::NativeCount::refused_hello));
+  set(Fault::malformed, count(frontend::NativeCount::malformed));
+  set(Fault::hello_timeout, count(ShardCount::hello_timeouts));
+  set(Fault::stuck_peer, count(ShardCount::stuck_timeouts));
+  set(Fault::receive_error, count(ShardCount::receive_errors));
+  set(Fault::send_error, count(ShardCount::send_errors));
+  set(Fault::accept_error, count(ShardCount::accept_errors));
+  set(Fault::too_many_connections, count(ShardCount::refused_full));
+  set(Fault::no_reply_memory, count(ShardCount::reply_memory_out));
+  set(Fault::table_full, count(protocol::Status::table_full));
+  set(Fault::overloaded, count(protocol::Status::overloaded));
+  set(Fault::completion_overflow, count(ShardCount::completion_overflows));
+  return totals;
+}
+
+std::optional<FaultNote> Server::take_note(Fault fault) noexcept {
+  for (const auto& shard : shards_) {
+    if (auto note = shard->fault_notes().take(fault)) return note;
+  }
+  return std::nullopt;
+}
+
 std::uint32_t Server::connections() const noexcept {
   std::uint32_t sum = 0;
   for (const auto& shard : shards_) sum += shard->load();

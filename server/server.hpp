@@ -18,6 +18,7 @@
 #include "server/config.hpp"
 #include "server/engine/engine.hpp"
 #include "server/io/listener.hpp"
+#include "server/journal.hpp"
 #include "server/shard.hpp"
 
 namespace pail::server {
@@ -43,6 +44,10 @@ class Server {
   void stop() noexcept;
   // Whether all shards have finished within that time.
   [[nodiscard]] bool wait(std::chrono::milliseconds patience);
+
+  // For the log: how often each fault has happened, and an example of it if there is a new one.
+  [[nodiscard]] FaultTotals fault_totals() const noexcept;
+  [[nodiscard]] std::optional<FaultNote> take_note(Fault fault) noexcept;
 
   // Sums over the shards.
   [[nodiscard]] std::uint64_t count(ShardCount name) const noexcept;

@@ -61,6 +61,7 @@ void Shard::on_received(const io::Event& event) noexcept {
     if (connection->stage == Stage::open) connection->stage = Stage::finishing;
   } else if (event.result != -ENOBUFS && event.result != -ECANCELED) {
     count(ShardCount::receive_errors);
+    note(Fault::receive_error, connection->socket, words_for(-event.result));
     cut(*connection);
   }
   backend_->recycle(event);
@@ -82,9 +83,13 @@ void Shard::interpret(Connection& connection, const io::Event& event) noexcept {
       break;
     case frontend::Outcome::close:
       connection.stage = Stage::finishing;
+      note(native_->refusal().kind == frontend::Refusal::Kind::hello ? Fault::refused_hello
+                                                                     : Fault::malformed,
+           connection.socket, native_->refusal().reason);
       break;
     case frontend::Outcome::out_of_memory:
       count(ShardCount::reply_memory_out);
+      note(Fault::no_reply_memory, connection.socket);
       cut(connection);
       break;
   }
@@ -115,7 +120,10 @@ void Shard::on_sent(const io::Event& event) noexcept {
     count(ShardCount::sent_bytes, size_bytes);
     connection->replies.sent(size_bytes, *replies_);
   } else {
-    if (connection->stage != Stage::cut) count(ShardCount::send_errors);
+    if (connection->stage != Stage::cut) {
+      count(ShardCount::send_errors);
+      note(Fault::send_error, connection->socket, words_for(-event.result));
+    }
     cut(*connection);
   }
   touch(event.key.slot, *connection);

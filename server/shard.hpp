@@ -17,6 +17,7 @@
 
 #include "server/clock.hpp"
 #include "server/connection.hpp"
+#include "server/faults.hpp"
 #include "server/limits.hpp"
 #include "server/metrics.hpp"
 
@@ -44,6 +45,7 @@ class Shard {
   // From any thread, once prepared.
   void stop() noexcept;  // accept no more, answer what was received, close
   [[nodiscard]] const Metrics& metrics() const noexcept { return metrics_; }
+  [[nodiscard]] FaultNotes& fault_notes() noexcept { return fault_notes_; }
   [[nodiscard]] std::uint32_t load() const noexcept {
     return load_.load(std::memory_order_relaxed);
   }
@@ -89,6 +91,8 @@ class Shard {
   }
   [[nodiscard]] std::size_t window_bytes() const noexcept;
   void count(ShardCount name, std::uint64_t n = 1) noexcept { metrics_.shard.add(name, n); }
+  void note(Fault fault, int socket, std::string_view reason = {},
+            std::string_view client_name = {}) noexcept;
 
   engine::Engine& engine_;
   const Clock& clock_;
@@ -114,6 +118,7 @@ class Shard {
   Metrics metrics_;
 
   // Shared with other threads.
+  FaultNotes fault_notes_;
   std::atomic<bool> stop_asked_{false};  // release by stop(), acquire by the thread after a wake
   std::atomic<std::uint32_t> load_{0};  // connections, those on their way included; relaxed: a hint
   std::mutex handed_over_mutex_;        // taken once a socket, never on the request path

@@ -76,6 +76,7 @@ void Shard::on_accepted(const io::Event& event) noexcept {
     // stays so.
     count(ShardCount::accept_errors);
     const int code = -event.result;
+    note(Fault::accept_error, -1, words_for(code));
     listener.is_given_up = is_final(code) && !is_draining_;
     if (is_out_of_something(code)) listener.resume_us = after_ms(limits_.accept_backoff_ms);
   }
@@ -112,6 +113,7 @@ void Shard::open(int socket) noexcept {
   const std::uint32_t slot = is_draining_ ? ConnectionTable::kNone : connections_->acquire(socket);
   if (slot == ConnectionTable::kNone) {
     count(ShardCount::refused_full);
+    note(Fault::too_many_connections, socket);
     backend_->close(socket);
     load_.fetch_sub(1, std::memory_order_relaxed);
     return;
@@ -186,14 +188,29 @@ void Shard::tick() noexcept {
   metrics_.shard.set(ShardCount::completion_overflows, backend_->counts().overflows);
 }
 
+// For the operator: one example of each kind is enough.
+void Shard::note(Fault fault, int socket, std::string_view reason,
+                 std::string_view client_name) noexcept {
+  if (!fault_notes_.wants(fault)) return;
+  FaultNote note;
+  if (socket >= 0) note.peer_bytes = io::peer_of(socket, note.peer);
+  note.reason = reason;
+  note.set_client(client_name);
+  fault_notes_.put(fault, note);
+}
+
 void Shard::check_deadline(std::uint32_t slot, Connection& connection) noexcept {
   if (connection.stage == Stage::free || connection.stage == Stage::cut) return;
   const bool is_over = is_draining_ && now_.us >= drain_deadline_us_;
   const bool is_late = connection.deadline_us != 0 && now_.us >= connection.deadline_us;
   if (!is_over && !is_late) return;
-  if (is_late && connection.is_sending) count(ShardCount::stuck_timeouts);
+  if (is_late && connection.is_sending) {
+    count(ShardCount::stuck_timeouts);
+    note(Fault::stuck_peer, connection.socket);
+  }
   if (is_late && connection.stage == Stage::open && !connection.session.is_greeted()) {
     count(ShardCount::hello_timeouts);
+    note(Fault::hello_timeout, connection.socket);
   }
   cut(connection);
   touch(slot, connection);

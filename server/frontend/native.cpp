@@ -105,6 +105,7 @@ Outcome Native::greet(NativeSession& session, const Now& now, ReplyQueue& replie
   replies.append(protocol::encode(reply, room));
   if (!is_agreed) {
     counters_.add(NativeCount::refused_hello);
+    refusal_ = {Refusal::Kind::hello, reply.error};
     return Outcome::close;
   }
   counters_.add(NativeCount::hellos);
@@ -128,6 +129,7 @@ bool Native::fill_group(NativeSession& session, const Now& now) noexcept {
     add_refusal(request.error());
     if (request.error().fatal) {
       counters_.add(NativeCount::malformed);
+      refusal_ = {Refusal::Kind::malformed, request.error().reason};
       return false;
     }
   }
@@ -205,7 +207,9 @@ bool Native::answer_group(ReplyQueue& replies) noexcept {
 
 // The stream itself cannot be trusted any more: says why, interprets no further byte.
 Outcome Native::refuse(const protocol::DecodeError& error, ReplyQueue& replies) noexcept {
-  counters_.add(error.op == Op::hello ? NativeCount::refused_hello : NativeCount::malformed);
+  const bool is_hello = error.op == Op::hello;
+  counters_.add(is_hello ? NativeCount::refused_hello : NativeCount::malformed);
+  refusal_ = {is_hello ? Refusal::Kind::hello : Refusal::Kind::malformed, error.reason};
   const auto room = replies.room(protocol::kMaxErrorReplyBytes, pool_);
   if (room.empty()) return Outcome::out_of_memory;
   replies.append(protocol::encode(error, room));

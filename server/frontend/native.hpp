@@ -54,6 +54,13 @@ enum class Outcome : std::uint8_t {
   out_of_memory,  // no room for replies: at once
 };
 
+// Why the front end gave a connection up, for the operator. Borrowed: until the chunk is recycled.
+struct Refusal {
+  enum class Kind : std::uint8_t { hello, malformed };
+  Kind kind = Kind::malformed;
+  std::string_view reason;
+};
+
 class Native {
  public:
   static constexpr std::size_t kGroup = 16;
@@ -66,6 +73,9 @@ class Native {
   // to frames before a malformed one included.
   [[nodiscard]] Outcome receive(NativeSession& session, protocol::Bytes chunk, const Now& now,
                                 ReplyQueue& replies) noexcept;
+
+  // After Outcome::close.
+  [[nodiscard]] const Refusal& refusal() const noexcept { return refusal_; }
 
  private:
   // The frames of one batch. What the engine need not be asked has its status already.
@@ -97,6 +107,7 @@ class Native {
   ReplyPool& pool_;
   NativeCounters& counters_;
   const Identity identity_;
+  Refusal refusal_;
   Group group_;
 };
 

@@ -163,6 +163,11 @@ void Listener::close() noexcept {
   if (std::exchange(owns_file_, false)) ::unlink(address_.unix_path().c_str());
 }
 
+socklen_t peer_of(int socket, sockaddr_storage& peer) noexcept {
+  socklen_t size = sizeof peer;
+  return ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) == 0 ? size : 0;
+}
+
 void shut_down_sending(int socket) noexcept {
   ::shutdown(socket, SHUT_WR);
 }

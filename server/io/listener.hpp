@@ -44,6 +44,9 @@ class Listener {
   bool owns_file_ = false;  // of a Unix socket
 };
 
+// Who is at the other end of a socket; 0, and nothing in `peer`, where that is not known any more.
+[[nodiscard]] socklen_t peer_of(int socket, sockaddr_storage& peer) noexcept;
+
 // No more will be sent: the peer reads the end of the stream after what is on its way.
 void shut_down_sending(int socket) noexcept;
 // What has arrived can still be read, then the stream ends.

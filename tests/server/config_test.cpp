@@ -25,10 +25,14 @@ TEST_CASE("the defaults") {
 }
 
 TEST_CASE("everything at once") {
-  const auto config =
-      parse({"--listen", "127.0.0.1:0", "--listen", "unix:/tmp/x.sock", "--shards", "3", "--keys",
-             "1000", "--policy", "partner=10/s,20", "--policy", "free=1/min,5", "--tcp-congestion",
-             "cubic", "--ready-file", "/tmp/ready", "--io", "uring"});
+  const auto config = parse({"--listen",         "127.0.0.1:0", "--listen",
+                             "unix:/tmp/x.sock", "--shards",    "3",
+                             "--keys",           "1000",        "--policy",
+                             "partner=10/s,20",  "--policy",    "free=1/min,5",
+                             "--tcp-congestion", "cubic",       "--ready-file",
+                             "/tmp/ready",       "--io",        "uring",
+                             "--log-format",     "json",        "--log-level",
+                             "warning"});
   REQUIRE(config);
   CHECK(config->listen.size() == 2);
   CHECK(config->shards == 3);
@@ -40,6 +44,8 @@ TEST_CASE("everything at once") {
   CHECK(config->congestion_control == "cubic");
   CHECK(config->ready_file == "/tmp/ready");
   CHECK(config->io == IoChoice::uring);
+  CHECK(config->log.format == LogFormat::json);
+  CHECK(config->log.level == LogLevel::warning);
 }
 
 TEST_CASE("what is wrong is said") {
@@ -58,6 +64,8 @@ TEST_CASE("what is wrong is said") {
       {{"--policy", "a=1/s,1", "--policy", "a=2/s,1"}, "a"},
       {{"--io", "kqueue"}, "--io"},
       {{"--unknown"}, "--unknown"},
+      {{"--log-format", "xml"}, "--log-format"},
+      {{"--log-level", "loud"}, "--log-level"},
       {{"extra"}, "extra"},
   };
   for (const auto& wrong : cases) {
