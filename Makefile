@@ -6,12 +6,13 @@
 #   make build    the binaries, in build/release/bin
 #   make asan     every test under the address and undefined-behaviour sanitizers
 #   make tsan     engine, client and epoll tests under the thread sanitizer
+#   make fuzz     every fuzzer for FUZZ_SECONDS (60), with clang, from the golden vectors on
 #   make clean    remove build/
 
 JOBS         ?= $(shell nproc)
 BIN          := build/release/bin
 
-.PHONY: run test demo build asan tsan clean dependencies
+.PHONY: run test demo build asan tsan fuzz clean dependencies
 .DEFAULT_GOAL := build
 
 # $(call build,PRESET[,TARGETS]): configure once, then build.
@@ -42,6 +43,11 @@ asan: dependencies
 tsan: dependencies
 	$(call build,tsan)
 	@ctest --test-dir build/tsan --output-on-failure -L tsan
+
+fuzz: dependencies
+	@packaging/install-dependencies.sh packaging/fuzz-packages.txt
+	$(call build,fuzz,fuzzers)
+	@tests/fuzz/run.sh
 
 clean:
 	rm -rf build

@@ -1,0 +1,313 @@
+// The native front end with a live engine behind it, for any bytes whatever. What must hold throws
+// where it does not: run by the fuzzer, which looks for such bytes, and by the tests of the front
+// end.
+//
+// Next to the front end goes a model that reads the same chunks: every frame has one reply, in
+// order, and each says what the arithmetic says about a plain map of words. So nothing is admitted
+// that the limit does not allow, a refusal charges nothing, and nothing behind a malformed frame
+// counts.
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "server/frontend/native.hpp"
+#include "tests/fuzz/protocol_harness.hpp"
+
+namespace pail::test {
+
+using Octets = std::vector<std::byte>;
+
+inline const std::vector<engine::NamedRate>& native_policies() {
+  constexpr std::uint64_t kSecondNs = 1'000'000'000;
+  static const std::vector<engine::NamedRate> policies = {{"daily", 5, {86'400 * kSecondNs, 1, 3}},
+                                                          {"fast", 6, {kSecondNs, 3, 20}}};
+  return policies;
+}
+
+// The words of all keys, and what each request must be answered.
+class NativeModel {
+ public:
+  [[nodiscard]] protocol::Reply expected(const protocol::Request& request,
+                                         const frontend::Now& now) {
+    using protocol::Status;
+    protocol::Reply reply;
+    reply.op = request.op;
+    reply.tag = request.tag;
+    reply.status = Status::ok;
+    if (request.op == protocol::Op::ping) return reply;
+    if (protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us))) {
+      reply.status = Status::expired;
+      return reply;
+    }
+    engine::TokenBucket limit;
+    if (request.has_inline_limit) {
+      const auto made = engine::make_token_bucket(
+          {request.inline_limit.period_ns, request.inline_limit.count, request.inline_limit.burst});
+      reply.status = Status::bad_request;
+      if (!made) return reply;
+      limit = *made;
+    } else if (request.policy != 0) {
+      const auto* policy = find_policy(request.policy);
+      reply.status = Status::unknown_policy;
+      if (policy == nullptr) return reply;
+      limit = *engine::make_token_bucket(policy->rate);
+      reply.policy_version = 1;
+    }
+    reply.limit = limit.burst;
+    decide(request, limit, engine::usable_now(now.ticks), reply);
+    return reply;
+  }
+
+  // The table had no room for the request that was decided last.
+  void take_back() {
+    require(!was_live_, "no room for a key that is in the table");
+    words_[last_] = 0;
+  }
+
+ private:
+  static const engine::NamedRate* find_policy(std::uint32_t id) {
+    for (const auto& policy : native_policies()) {
+      if (policy.id == id) return &policy;
+    }
+    return nullptr;
+  }
+
+  void decide(const protocol::Request& request, const engine::TokenBucket& limit, engine::Ticks now,
+              protocol::Reply& reply) {
+    using protocol::Status;
+    last_ = {request.policy, std::string(protocol::as_text(request.key))};
+    engine::Word& word = words_[last_];
+    was_live_ = word > now;
+    engine::Word shown = word;
+    const engine::Ask ask{request.cost, request.priority, request.partial};
+    reply.status = Status::ok;
+    if (request.op == protocol::Op::reset) {
+      if (word > now) word = now;
+      shown = 0;
+    } else if (engine::never_fits(limit, ask)) {
+      reply.status = Status::never;
+      reply.wait_ns = protocol::kWaitForever;
+    } else {
+      const engine::Step step = engine::take(limit, word, now, ask);
+      if (step.verdict == engine::Verdict::admitted) {
+        reply.granted = step.granted;
+        shown = step.next;
+        if (request.op == protocol::Op::take) word = step.next;
+      } else {
+        reply.status = step.verdict == engine::Verdict::shed ? Status::shed : Status::denied;
+        reply.wait_ns = engine::ns_rounded_up(engine::retry_after(limit, word, now, ask));
+      }
+    }
+    reply.remaining = engine::remaining(limit, shown, now, request.priority);
+    reply.reset_ns = engine::ns_rounded_up(engine::reset_after(shown, now));
+  }
+
+  using Key = std::pair<std::uint32_t, std::string>;
+  std::map<Key, engine::Word> words_;
+  Key last_;
+  bool was_live_ = false;
+};
+
+// One connection to one front end, and the model beside it.
+class NativeRun {
+ public:
+  explicit NativeRun(std::size_t max_keys)
+      : engine_({.max_keys = max_keys, .policies = native_policies(), .secret = {}}),
+        worker_(engine_.enroll()),
+        pool_(pool_memory()),
+        native_(*worker_, pool_, counters_, frontend::Identity{77, 5}),
+        carry_(protocol::kMaxFrameBytes),
+        session_(carry_),
+        model_carry_(protocol::kMaxFrameBytes),
+        reader_(model_carry_, FrameReader::Phase::hello) {}
+  ~NativeRun() { queue_.clear(pool_); }
+  NativeRun(const NativeRun&) = delete;
+  NativeRun& operator=(const NativeRun&) = delete;
+
+  // False: the connection is over. The chunk is gone when this returns.
+  bool receive(Bytes bytes, const frontend::Now& now) {
+    const ExactBytes chunk(bytes);
+    const frontend::Outcome outcome = native_.receive(session_, chunk.bytes(), now, queue_);
+    require(outcome != frontend::Outcome::out_of_memory, "there was room for every reply");
+    const std::size_t before = replies_.size();
+    drain();
+    unread_ = Bytes(replies_).subspan(before);
+    const bool goes_on = expect(chunk.bytes(), now);
+    require(unread_.empty(), "more was answered than asked: " + to_hex(unread_));
+    require(goes_on == (outcome == frontend::Outcome::keep),
+            goes_on ? "a good connection was closed" : "a broken stream was kept");
+    return goes_on;
+  }
+
+  [[nodiscard]] const Octets& replies() const { return replies_; }
+
+ private:
+  // Not allocated anew for every input: that would be most of the work.
+  static std::span<std::byte> pool_memory() {
+    static Octets memory(64 * frontend::ReplyBlock::kSizeBytes);
+    return memory;
+  }
+
+  void drain() {
+    while (!queue_.front().empty()) {
+      const auto front = queue_.front();
+      replies_.insert(replies_.end(), front.begin(), front.end());
+      queue_.sent(front.size(), pool_);
+    }
+  }
+
+  Bytes next_reply() {
+    require(unread_.size() >= protocol::kFramePrefixBytes, "a reply is missing");
+    const std::size_t size = protocol::wire::load<std::uint16_t>(unread_.data());
+    require(size >= protocol::kFramePrefixBytes && size <= unread_.size(), "half a reply");
+    const Bytes frame = unread_.first(size);
+    unread_ = unread_.subspan(size);
+    return frame;
+  }
+
+  void expect_error(const protocol::DecodeError& error) {
+    const Octets expected = encoded(error);
+    const Bytes frame = next_reply();
+    require(std::equal(frame.begin(), frame.end(), expected.begin(), expected.end()),
+            "another answer than " + describe(error) + ": " + to_hex(frame));
+  }
+
+  // What the replies to this chunk must be. False: the last of them ends the connection.
+  bool expect(Bytes chunk, const frontend::Now& now) {
+    reader_.feed(chunk);
+    while (const auto frame = reader_.next()) {
+      const bool goes_on = greeted_ ? expect_reply(*frame, now) : expect_greeting(*frame, now);
+      if (!goes_on) return false;
+    }
+    if (const auto error = reader_.error()) return expect_error(*error), false;
+    reader_.end_chunk();
+    return true;
+  }
+
+  bool expect_greeting(Bytes frame, const frontend::Now& now) {
+    const auto hello = protocol::decode_hello(frame);
+    if (!hello) return expect_error(hello.error()), false;
+    const auto reply = protocol::decode_hello_reply(next_reply());
+    require(reply && reply->tag == hello->tag && reply->clock_us == now.us, "the answer to HELLO");
+    greeted_ = protocol::negotiate_version(*hello) != 0;
+    require((reply->status == protocol::Status::ok) == greeted_, "the version was not agreed on");
+    if (greeted_) reader_.accept_hello();
+    return greeted_;
+  }
+
+  bool expect_reply(Bytes frame, const frontend::Now& now) {
+    const auto request = protocol::decode_request(frame);
+    if (!request) return expect_error(request.error()), !request.error().fatal;
+    protocol::Reply expected = model_.expected(*request, now);
+    const auto reply = protocol::decode_reply(next_reply());
+    require(reply.has_value(), "a reply that cannot be read");
+    if (reply->status == protocol::Status::table_full) {
+      require(request->op == protocol::Op::take, "no room, for a request that needs none");
+      model_.take_back();
+      expected.status = protocol::Status::table_full;
+      expected.granted = expected.remaining = 0;
+      expected.reset_ns = 0;
+      expected.wait_ns = engine::kTableFullRetryNs;
+    }
+    const bool is_error =
+        !protocol::is_decision(expected.status) && expected.status != protocol::Status::expired;
+    require(reply->body.empty() == !is_error, "an error says why, and only an error");
+    expected.body = reply->body;
+    require(describe(*reply) == describe(expected), "to " + describe(*request) + "\nexpected " +
+                                                        describe(expected) + "\nbut got  " +
+                                                        describe(*reply));
+    return true;
+  }
+
+  engine::Engine engine_;
+  std::unique_ptr<engine::Worker> worker_;
+  frontend::ReplyPool pool_;
+  frontend::NativeCounters counters_;
+  frontend::Native native_;
+  Octets carry_;
+  frontend::NativeSession session_;
+  frontend::ReplyQueue queue_;
+
+  Octets replies_;
+  Bytes unread_;
+  NativeModel model_;
+  Octets model_carry_;
+  FrameReader reader_;
+  bool greeted_ = false;
+};
+
+// Requests that meet: few keys under few limits, so that budgets run out, with every field in use.
+inline Octets native_session(Random& random, std::size_t requests) {
+  using protocol::Op;
+  constexpr protocol::InlineLimit kLimits[] = {{1'000'000'000, 3, 1},
+                                               {1'000'000'000, 3, 20},
+                                               {86'400'000'000'000, 7, 5},
+                                               {1, 1'000, 3},
+                                               {0, 1, 1}};
+  constexpr std::string_view kKeys[] = {"a", "b", "c"};
+  constexpr Op kOps[] = {Op::take, Op::take, Op::take, Op::take, Op::peek, Op::reset, Op::ping};
+  Octets stream;
+  for (std::uint32_t i = 1; i <= requests; ++i) {
+    protocol::Request request;
+    request.op = kOps[random.below(std::size(kOps))];
+    request.tag = i;
+    if (request.op != Op::ping) {
+      request.key = protocol::as_body(kKeys[random.below(std::size(kKeys))]);
+      if (random.one_in(8)) request.expires_us = static_cast<std::uint32_t>(random.next());
+      request.has_inline_limit = random.one_in(2);
+      if (request.has_inline_limit) {
+        request.inline_limit = kLimits[random.below(std::size(kLimits))];
+      } else {
+        request.policy = static_cast<std::uint32_t>(random.between(5, 7));  // 7 there is not
+      }
+    }
+    if (request.op == Op::take || request.op == Op::peek) {
+      request.cost = static_cast<std::uint32_t>(
+          random.between(request.op == Op::take ? 1 : 0, random.one_in(4) ? 25 : 3));
+      request.priority = static_cast<std::uint8_t>(random.below(4));
+      request.partial = random.one_in(3);
+    }
+    const Octets frame = encoded(request);
+    stream.insert(stream.end(), frame.begin(), frame.end());
+  }
+  return stream;
+}
+
+// The first byte says whether a good HELLO goes ahead, how many keys there is room for, and how
+// the clock moves; the second seeds the sizes of the chunks; the rest is the stream.
+inline void check_native_input(Bytes input) {
+  if (input.size() < 2) return;
+  const auto flags = std::to_integer<std::uint64_t>(input[0]);
+  auto state = std::to_integer<std::uint64_t>(input[1]);
+  const auto next_random = [&] {
+    state = state * 6'364'136'223'846'793'005 + 1'442'695'040'888'963'407;
+    return state >> 33;
+  };
+  const std::size_t max_keys = (flags & 2) != 0 ? 2 : 4096;
+  const std::uint64_t start_ns =
+      (flags & 4) != 0 ? engine::kMaxNow / engine::kTicksPerNs : 1'000'000'000'000;
+  constexpr std::uint64_t kSteps[] = {0, 1, 1'000, 333'333'333, 30'000'000'000, 86'400'000'000'000};
+  const std::uint64_t step_ns = kSteps[(flags >> 4) % std::size(kSteps)];
+
+  Octets stream;
+  if ((flags & 1) != 0) stream = encoded(protocol::Hello{});
+  stream.insert(stream.end(), input.begin() + 2, input.end());
+
+  NativeRun chunked(max_keys);
+  bool goes_on = true;
+  std::uint64_t now_ns = start_ns;
+  for (Bytes rest = stream; !rest.empty() && goes_on;) {
+    const std::size_t wish = next_random() % ((flags & 8) != 0 ? 40 : 1000) + 1;
+    const std::size_t size = std::min(wish, rest.size());
+    goes_on = chunked.receive(rest.first(size), {engine::ticks_from_ns(now_ns), now_ns / 1000});
+    now_ns += step_ns * (next_random() % 8);
+    rest = rest.subspan(size);
+  }
+  if (step_ns != 0 || stream.empty()) return;
+  NativeRun whole(max_keys);
+  static_cast<void>(whole.receive(stream, {engine::ticks_from_ns(start_ns), start_ns / 1000}));
+  require(whole.replies() == chunked.replies(), "chunks are answered otherwise than the whole");
+}
+
+}  // namespace pail::test
