@@ -70,6 +70,11 @@ std::string_view fault_in_fields(const Request& request) noexcept {
                               !request.has_inline_limit && request.key.empty();
     return uses_nothing ? "" : "PING has no key and its fields after the tag are zero";
   }
+  if (request.op == Op::stats) {
+    const bool is_plain = request.priority == 0 && !request.partial && !request.has_inline_limit &&
+                          request.key.empty();
+    return is_plain ? "" : "STATS has no flags and no key";
+  }
   if (request.key.size() < kMinKeyBytes) return "the key is empty: 1 to 1024 bytes";
   if (request.key.size() > kMaxKeyBytes) return "the key is too long: 1 to 1024 bytes";
   if (request.has_inline_limit && request.policy != 0) {
@@ -98,6 +103,7 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
     case Op::take:
     case Op::peek:
     case Op::reset:
+    case Op::stats:
       break;
     case Op::hello:
       return unreadable("HELLO comes once, as the first frame");
@@ -109,7 +115,6 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
     case Op::renew:
     case Op::release:
     case Op::policy:
-    case Op::stats:
     case Op::goaway:
     case Op::policy_changed:
     default:  // Any byte may arrive, so this switch has more cases than the enumeration.
@@ -361,7 +366,8 @@ std::size_t detail::append_body(const Reply& reply, Buffer out) noexcept {
   if (!is_decision(reply.status)) return append_text(as_text(reply.body), kReplyHeaderBytes, out);
   const std::size_t size = kReplyHeaderBytes + reply.body.size();
   assert(size <= kMaxFrameBytes && size <= out.size());
-  std::memcpy(out.data() + kReplyHeaderBytes, reply.body.data(), reply.body.size());
+  // The body may have been written in place already.
+  std::memmove(out.data() + kReplyHeaderBytes, reply.body.data(), reply.body.size());
   return size;
 }
 

@@ -38,7 +38,8 @@ using Decoded = tl::expected<T, DecodeError>;
 
 using Buffer = std::span<std::byte>;
 
-// Any request but HELLO: the operations that this version serves, PING, TAKE, PEEK and RESET.
+// Any request but HELLO: the operations that this version serves, PING, TAKE, PEEK, RESET
+// and STATS.
 [[nodiscard]] Decoded<Request> decode_request(Bytes frame) noexcept;
 [[nodiscard]] Decoded<Hello> decode_hello(Bytes frame) noexcept;
 [[nodiscard]] Decoded<Reply> decode_reply(Bytes frame) noexcept;

@@ -103,7 +103,8 @@ struct InlineLimit {
   friend bool operator==(const InlineLimit&, const InlineLimit&) = default;
 };
 
-// PING, TAKE, PEEK, RESET (and, by the same header, most operations to come).
+// PING, TAKE, PEEK, RESET, STATS (and, by the same header, most operations to come). STATS names
+// the shard in `policy` and the first number wanted in `cost`.
 struct Request {
   Op op = Op::ping;
   std::uint32_t tag = 0;         // echoed in the reply; not 0, which is the server's own

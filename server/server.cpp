@@ -54,7 +54,8 @@ tl::expected<std::unique_ptr<Server>, std::string> Server::start(const Config& c
   }
 }
 
-Server::Server(const Config& config) : engine_(engine_options(config)) {}
+Server::Server(const Config& config)
+    : key_capacity_(config.keys), engine_(engine_options(config)) {}
 
 Server::~Server() {
   stop();
@@ -80,6 +81,7 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
   options.kind = io_.kind;
   options.limits = config.limits;
   options.identity.boot_id = random_boot_id();
+  options.services.stats = this;
   for (unsigned i = 0; i < config.shards; ++i) {
     options.listeners.clear();
     for (const io::Listener& listener : listeners_) {

@@ -29,21 +29,25 @@ struct IoDecision {
   std::string reason;
 };
 
-class Server {
+class Server final : public frontend::StatsSource {
  public:
   [[nodiscard]] static tl::expected<std::unique_ptr<Server>, std::string> start(
       const Config& config);
-  ~Server();  // stops and waits, however long it takes
+  ~Server() override;  // stops and waits, however long it takes
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   [[nodiscard]] std::vector<std::string> addresses() const;
   [[nodiscard]] const IoDecision& io() const noexcept { return io_; }
-  [[nodiscard]] std::size_t shard_count() const noexcept { return shards_.size(); }
+  [[nodiscard]] std::size_t shard_count() const noexcept override { return shards_.size(); }
 
   void stop() noexcept;
   // Whether all shards have finished within that time.
   [[nodiscard]] bool wait(std::chrono::milliseconds patience);
+
+  // For STATS: the server's own numbers, then the shards'.
+  [[nodiscard]] std::size_t stat_count() const noexcept override;
+  [[nodiscard]] protocol::Stat stat(std::size_t index, std::size_t shard) const noexcept override;
 
   // For the log: how often each fault has happened, and an example of it if there is a new one.
   [[nodiscard]] FaultTotals fault_totals() const noexcept;
@@ -66,6 +70,7 @@ class Server {
   [[nodiscard]] tl::expected<void, std::string> run_shards(const Config& config);
 
   Clock clock_;
+  std::size_t key_capacity_;
   engine::Engine engine_;
   IoDecision io_;
   std::vector<io::Listener> listeners_;

@@ -27,6 +27,7 @@ struct ShardOptions {
   io::Kind kind = io::Kind::uring;
   ShardLimits limits;
   frontend::Identity identity;
+  frontend::Services services;
   std::vector<int> listeners;  // borrowed: open until the shard has stopped
 };
 

@@ -11,7 +11,8 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  pail take --rate 10/s --burst 20 partner-a\n"
     "  pail take --policy api --cost 5 --json partner-a\n"
-    "  pail --server unix:/run/pail.sock ping";
+    "  pail --server unix:/run/pail.sock ping\n"
+    "  pail stats --watch 2";
 
 void add_limit(CLI::App& command, Arguments& arguments) {
   auto* policy =
@@ -41,6 +42,17 @@ void add_cost(CLI::App& command, Arguments& arguments) {
                    "Take what there is if it is less than the cost");
 }
 
+void add_stats(CLI::App& command, Arguments& arguments, double& watch_s) {
+  command.add_option("--shard", arguments.shard, "The n-th only; default: all together");
+  command
+      .add_option("--watch", watch_s,
+                  "Again every so many seconds, with what each number grew by, until interrupted")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->expected(0, 1)
+      ->default_str("1")
+      ->type_name("SECONDS");
+}
+
 CLI::App& add_command(CLI::App& app, Arguments& arguments, Action action, const char* name,
                       const char* what) {
   CLI::App& command = *app.add_subcommand(name, what);
@@ -54,6 +66,7 @@ CLI::App& add_command(CLI::App& app, Arguments& arguments, Action action, const 
 Parsed parse_arguments(int count, const char* const* words) {
   Arguments arguments;
   std::int64_t timeout_ms = arguments.timeout.count();
+  double watch_s = 0;
 
   CLI::App app("Ask a Pail rate-limit server.", "pail");
   app.footer(kFooter);
@@ -72,6 +85,8 @@ Parsed parse_arguments(int count, const char* const* words) {
   auto& reset =
       add_command(app, arguments, Action::reset, "reset", "Make a key's budget full again");
   add_command(app, arguments, Action::ping, "ping", "One round trip to the server");
+  auto& stats = add_command(app, arguments, Action::stats, "stats", "What the server counts");
+  add_stats(stats, arguments, watch_s);
   for (CLI::App* command : {&take, &peek}) add_cost(*command, arguments);
   for (CLI::App* command : {&take, &peek, &reset}) add_limit(*command, arguments);
 
@@ -81,6 +96,7 @@ Parsed parse_arguments(int count, const char* const* words) {
     return app.exit(problem) == 0 ? kExitAdmitted : kExitError;
   }
   arguments.timeout = std::chrono::milliseconds(timeout_ms);
+  arguments.watch = std::chrono::milliseconds(static_cast<std::int64_t>(watch_s * 1000));
   return arguments;
 }
 

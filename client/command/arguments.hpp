@@ -8,7 +8,7 @@
 
 namespace pail::command {
 
-enum class Action : std::uint8_t { take, peek, reset, ping };
+enum class Action : std::uint8_t { take, peek, reset, ping, stats };
 
 inline constexpr int kExitAdmitted = 0;
 inline constexpr int kExitRefused = 1;
@@ -28,6 +28,9 @@ struct Arguments {
   std::uint32_t cost = 1;
   std::uint32_t priority = 0;
   bool partial = false;
+
+  std::uint32_t shard = 0;             // stats: 0 for all together
+  std::chrono::milliseconds watch{0};  // stats: again and again; 0: once
 };
 
 // What to do, or the exit status of a command line that was answered already (--help, a mistake).

@@ -2,7 +2,9 @@
 // else.
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include <pail/client.hpp>
 #include "client/command/arguments.hpp"
@@ -48,6 +50,27 @@ int answer(const Arguments& arguments, const pail::Result<std::chrono::nanosecon
   return pail::command::kExitAdmitted;
 }
 
+// Once, or until somebody interrupts or the server goes.
+int show_stats(const Arguments& arguments, pail::Client& client) {
+  std::optional<pail::ServerStats> before;
+  auto read_at = std::chrono::steady_clock::now();
+  for (;;) {
+    auto stats = client.stats(arguments.shard);
+    const auto now = std::chrono::steady_clock::now();
+    if (!stats) return answer(arguments, stats.error());
+    const std::string text =
+        arguments.json ? pail::command::json_of(*stats) + "\n"
+                       : pail::command::text_of(*stats, before ? &*before : nullptr, now - read_at);
+    std::fputs((arguments.watch.count() != 0 && !arguments.json ? text + "\n" : text).c_str(),
+               stdout);
+    std::fflush(stdout);
+    if (arguments.watch.count() == 0) return pail::command::kExitAdmitted;
+    before = std::move(*stats);
+    read_at = now;
+    std::this_thread::sleep_for(arguments.watch);
+  }
+}
+
 pail::Result<pail::Limit> limit_of(const Arguments& arguments) {
   if (!arguments.policy.empty()) return pail::Limit::policy(arguments.policy);
   auto limit = pail::Limit::parse(arguments.rate, arguments.burst);
@@ -59,7 +82,8 @@ pail::Result<pail::Limit> limit_of(const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
   pail::Result<pail::Limit> limit = pail::Limit::policy("");
-  if (arguments.action != Action::ping) limit = limit_of(arguments);
+  const bool needs_limit = arguments.action != Action::ping && arguments.action != Action::stats;
+  if (needs_limit) limit = limit_of(arguments);
   if (!limit) return answer(arguments, limit.error());
 
   pail::ClientOptions options;
@@ -82,6 +106,8 @@ int run(const Arguments& arguments) {
       return answer(arguments, client->reset(*limit, arguments.key, call));
     case Action::ping:
       return answer(arguments, client->ping(call));
+    case Action::stats:
+      return show_stats(arguments, *client);
   }
   return pail::command::kExitError;
 }

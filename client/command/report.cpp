@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -91,6 +92,35 @@ std::string json_of(const Error& error) {
   json["text"] = error.text;
   json["maybe_charged"] = error.maybe_charged;
   return dump(json);
+}
+
+std::string text_of(const ServerStats& stats, const ServerStats* before,
+                    std::chrono::nanoseconds since) {
+  std::size_t width = 0;
+  for (const Stat& stat : stats.numbers) width = std::max(width, stat.name.size());
+  std::string table;
+  for (std::size_t i = 0; i < stats.numbers.size(); ++i) {
+    const Stat& stat = stats.numbers[i];
+    if (stat.value == 0 && stat.kind == Stat::Kind::counter) continue;
+    table += fmt::format("{:<{}} {:>20}", stat.name, width, stat.value);
+    const bool can_compare = before != nullptr && i < before->numbers.size() &&
+                             before->numbers[i].name == stat.name && since.count() > 0;
+    if (can_compare && stat.kind == Stat::Kind::counter) {
+      const auto grown = static_cast<double>(stat.value - before->numbers[i].value);
+      table += fmt::format(" {:>14.1f}/s", grown * 1e9 / static_cast<double>(since.count()));
+    }
+    table += '\n';
+  }
+  return table;
+}
+
+std::string json_of(const ServerStats& stats) {
+  Json counters = Json::object();
+  Json gauges = Json::object();
+  for (const Stat& stat : stats.numbers) {
+    (stat.kind == Stat::Kind::counter ? counters : gauges)[stat.name] = stat.value;
+  }
+  return dump(Json{{"shards", stats.shards}, {"counters", counters}, {"gauges", gauges}});
 }
 
 std::string json_of_reset() {

@@ -8,6 +8,7 @@
 
 #include "client/src/connection.hpp"
 #include "protocol/codec.hpp"
+#include "protocol/stats.hpp"
 
 namespace pail {
 namespace {
@@ -20,6 +21,7 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kMinWait = std::chrono::microseconds(1);
 constexpr nanoseconds kMaxWait = std::chrono::hours(1);
 constexpr std::size_t kMaxInFlight = 65'536;
+constexpr std::size_t kMaxStats = 65'536;  // that a server may tell
 // What a call in a flooded connection may keep: see client.hpp on memory.
 static_assert(protocol::kMaxRequestBytes <= 1100);
 
@@ -143,6 +145,27 @@ Decision to_decision(const protocol::Reply& reply) {
   return decision;
 }
 
+Stat::Kind kind_of(protocol::StatKind kind) {
+  return kind == protocol::StatKind::counter ? Stat::Kind::counter
+         : kind == protocol::StatKind::gauge ? Stat::Kind::gauge
+                                             : Stat::Kind::other;
+}
+
+// False: the page breaks the protocol, or nothing ends.
+bool append_page(const Answer& page, ServerStats& stats) {
+  const std::size_t before = stats.numbers.size();
+  protocol::Bytes body = protocol::as_body(page.text);
+  while (!body.empty()) {
+    const auto stat = protocol::take_stat(body);
+    if (!stat) return false;
+    stats.numbers.push_back({kind_of(stat->kind), std::string(stat->name), stat->value});
+  }
+  stats.shards = page.reply.limit;
+  const std::size_t count = stats.numbers.size() - before;
+  return count == page.reply.granted && (count != 0 || page.reply.remaining == 0) &&
+         stats.numbers.size() <= kMaxStats;
+}
+
 }  // namespace
 
 struct Client::Parts {
@@ -238,6 +261,28 @@ Result<nanoseconds> Client::ping(const CallOptions& options) {
     return tl::unexpected(refusal_to_decide(*answer, parts_->address, nullptr));
   }
   return Clock::now() - start;
+}
+
+Result<ServerStats> Client::stats(std::uint32_t shard, const CallOptions& options) {
+  ServerStats stats;
+  for (std::uint32_t remaining = 1; remaining != 0;) {
+    protocol::Request request;
+    request.op = protocol::Op::stats;
+    request.policy = shard;
+    request.cost = static_cast<std::uint32_t>(stats.numbers.size());
+    const auto answer = parts_->ask(request, options);
+    if (!answer) return tl::unexpected(answer.error());
+    if (answer->reply.status != protocol::Status::ok) {
+      return tl::unexpected(refusal_to_decide(*answer, parts_->address, nullptr));
+    }
+    if (!append_page(*answer, stats)) {
+      parts_->connection->close();
+      return tl::unexpected(Error{ErrorCode::protocol_error,
+                                  parts_->address + ": the server's numbers are malformed"});
+    }
+    remaining = answer->reply.remaining;
+  }
+  return stats;
 }
 
 bool Client::usable() const noexcept {

@@ -250,9 +250,7 @@ void Connection::on_frame(protocol::Bytes frame) {
   if (reply->status == protocol::Status::expired) clock_trusted_ = false;
   call->answer.reply = *reply;
   call->answer.reply.body = {};
-  if (!protocol::is_decision(reply->status)) {
-    call->answer.text.assign(protocol::as_text(reply->body));
-  }
+  if (!reply->body.empty()) call->answer.text.assign(protocol::as_text(reply->body));
   call->done = true;
   // Under the mutex: once it is released the caller may return, and its condition variable is gone.
   call->wake.notify_one();

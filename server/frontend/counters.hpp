@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -42,6 +43,11 @@ enum class NativeCount : std::uint8_t {
   first_status,
   frames = protocol::kStatusCount,
   batches,
+  batches_of_1,  // by size; log2, so that one shift finds the counter
+  batches_of_2,
+  batches_of_4,
+  batches_of_8,
+  batches_of_16,
   hellos,
   malformed,      // fatal: answered and closed
   refused_hello,  // no HELLO first, or one that could not be accepted
@@ -62,6 +68,11 @@ inline constexpr std::array<std::string_view, kNativeCounts> kNativeCountLabels 
     "replies_not_supported",
     "frames",
     "batches",
+    "batches_of_1",
+    "batches_of_2_to_3",
+    "batches_of_4_to_7",
+    "batches_of_8_to_15",
+    "batches_of_16",
     "hellos",
     "malformed",
     "refused_hellos"};
@@ -69,6 +80,11 @@ static_assert(!kNativeCountLabels.back().empty());
 
 [[nodiscard]] constexpr NativeCount count_of(protocol::Status status) noexcept {
   return static_cast<NativeCount>(status);
+}
+
+[[nodiscard]] constexpr NativeCount count_of_batch(std::size_t size) noexcept {
+  return static_cast<NativeCount>(static_cast<std::size_t>(NativeCount::batches_of_1) +
+                                  static_cast<std::size_t>(std::bit_width(size)) - 1);
 }
 
 using NativeCounters = Counters<NativeCount, kNativeCounts>;

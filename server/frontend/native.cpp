@@ -61,16 +61,23 @@ constexpr std::string_view text_for(const engine::Decision& decision) noexcept {
 Outcome Native::receive(NativeSession& session, protocol::Bytes chunk, const Now& now,
                         ReplyQueue& replies) noexcept {
   session.reader_.feed(chunk);
+  stats_left_ = kStatsPerChunk;
   if (!session.is_greeted_) {
     const Outcome outcome = greet(session, now, replies);
     if (outcome != Outcome::keep) return outcome;
   }
   while (session.is_greeted_) {
     const bool is_well_formed = fill_group(session, now);
-    if (group_.size == 0) break;
-    worker_.decide({group_.requests.data(), group_.request_count}, now.ticks,
-                   {group_.decisions.data(), group_.request_count});
-    if (!answer_group(replies)) return Outcome::out_of_memory;
+    if (group_.size != 0) {
+      worker_.decide({group_.requests.data(), group_.request_count}, now.ticks,
+                     {group_.decisions.data(), group_.request_count});
+      if (!answer_group(replies)) return Outcome::out_of_memory;
+    } else if (!group_.operator_request) {
+      break;
+    }
+    if (group_.operator_request && !answer_stats(*group_.operator_request, replies)) {
+      return Outcome::out_of_memory;
+    }
     if (!is_well_formed) return Outcome::close;
   }
   if (const auto error = session.reader_.error()) return refuse(*error, replies);
@@ -118,11 +125,16 @@ bool Native::fill_group(NativeSession& session, const Now& now) noexcept {
   group_.size = 0;
   group_.request_count = 0;
   group_.has_text = false;
+  group_.operator_request.reset();
   while (group_.size < kGroup) {
     const auto frame = session.reader_.next();
     if (!frame) break;
     const auto request = protocol::decode_request(*frame);
     if (request) [[likely]] {
+      if (request->op == Op::stats) [[unlikely]] {
+        group_.operator_request = *request;
+        break;
+      }
       add(*request, now);
       continue;
     }
@@ -202,6 +214,7 @@ bool Native::answer_group(ReplyQueue& replies) noexcept {
   replies.append(at);
   counters_.add(NativeCount::frames, group_.size);
   counters_.add(NativeCount::batches);
+  counters_.add(count_of_batch(group_.size));
   return true;
 }
 

@@ -10,11 +10,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "protocol/frame_reader.hpp"
 #include "server/engine/engine.hpp"
 #include "server/frontend/counters.hpp"
 #include "server/frontend/reply_queue.hpp"
+#include "server/frontend/stats_source.hpp"
 
 namespace pail::frontend {
 
@@ -28,6 +30,11 @@ struct Now {
 struct Identity {
   std::uint64_t boot_id = 0;
   std::uint32_t configuration_version = 0;
+};
+
+// What the front end may ask of the server around it; null: not there.
+struct Services {
+  const StatsSource* stats = nullptr;
 };
 
 class NativeSession {
@@ -64,10 +71,18 @@ struct Refusal {
 class Native {
  public:
   static constexpr std::size_t kGroup = 16;
+  // STATS answered for one chunk: its reply is a hundred times the request's size.
+  static constexpr std::size_t kStatsPerChunk = 4;
+  static_assert(std::has_single_bit(kGroup) &&
+                count_of_batch(kGroup) == NativeCount::batches_of_16);
 
   Native(engine::Worker& worker, ReplyPool& pool, NativeCounters& counters,
-         const Identity& identity) noexcept
-      : worker_(worker), pool_(pool), counters_(counters), identity_(identity) {}
+         const Identity& identity, const Services& services = {}) noexcept
+      : worker_(worker),
+        pool_(pool),
+        counters_(counters),
+        identity_(identity),
+        services_(services) {}
 
   // Interprets `chunk`, the next bytes of the session's stream. All replies go to `replies`, those
   // to frames before a malformed one included.
@@ -93,6 +108,8 @@ class Native {
     std::size_t size = 0;
     std::size_t request_count = 0;
     bool has_text = false;
+    // What stood behind the group and is not for the engine: answered after it.
+    std::optional<protocol::Request> operator_request;
   };
 
   [[nodiscard]] Outcome greet(NativeSession& session, const Now& now, ReplyQueue& replies) noexcept;
@@ -101,12 +118,15 @@ class Native {
   void add(const protocol::Request& request, const Now& now) noexcept;
   void add_refusal(const protocol::DecodeError& error) noexcept;
   [[nodiscard]] bool answer_group(ReplyQueue& replies) noexcept;
+  [[nodiscard]] bool answer_stats(const protocol::Request& request, ReplyQueue& replies) noexcept;
   [[nodiscard]] Outcome refuse(const protocol::DecodeError& error, ReplyQueue& replies) noexcept;
 
   engine::Worker& worker_;
   ReplyPool& pool_;
   NativeCounters& counters_;
   const Identity identity_;
+  const Services services_;
+  std::size_t stats_left_ = 0;  // of kStatsPerChunk
   Refusal refusal_;
   Group group_;
 };

@@ -2,6 +2,8 @@
 // Method: the real program, against a real paild, and against nothing.
 #include <doctest/doctest.h>
 
+#include <signal.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -91,6 +93,47 @@ TEST_CASE("take, peek, reset and ping, for people and for scripts") {
         0);
 }
 
+TEST_CASE("stats as a table, as JSON, of one shard, and again and again") {
+  PaildProcess paild({"--shards", "2"});
+  const std::string& server = paild.address();
+  CHECK(run({"--server", server, "take", "--rate", "1/d", "alice"}).status == 0);
+  CHECK(run({"--server", server, "take", "--rate", "1/d", "alice"}).status == 1);
+
+  auto ran = run({"--server", server, "stats", "--json"});
+  CHECK(ran.status == 0);
+  const auto all = json_of(ran);
+  CHECK(all["shards"] == 2);
+  CHECK(all["counters"]["replies_ok"] == 1);
+  CHECK(all["counters"]["replies_denied"] == 1);
+  CHECK(all["counters"]["hellos"] == 3);
+  CHECK(all["gauges"]["connections"] == 1);
+  std::uint64_t of_shards = 0;
+  for (const char* shard : {"1", "2"}) {
+    const auto one = json_of(run({"--server", server, "stats", "--json", "--shard", shard}));
+    of_shards += one["counters"]["replies_denied"].get<std::uint64_t>();
+  }
+  CHECK(of_shards == 1);
+  ran = run({"--server", server, "stats", "--shard", "3", "--json"});
+  CHECK(ran.status == 2);
+  CHECK(json_of(ran)["error"] == "bad_argument");
+
+  ran = run({"--server", server, "stats"});
+  CHECK(ran.status == 0);
+  CHECK(ran.output.find("replies_denied") != std::string::npos);
+  CHECK(ran.output.find("malformed") == std::string::npos);  // zero
+
+  Process watching(
+      {pail::test::program_directory() + "/pail", "--server", server, "stats", "--watch", "0.1"});
+  bool has_rate = false;
+  while (!has_rate) {
+    const auto line = watching.read_line();
+    REQUIRE(line);
+    has_rate = line->starts_with("turns ") && line->ends_with("/s");
+  }
+  watching.signal(SIGTERM);
+  watching.wait();
+}
+
 TEST_CASE("without --burst the burst is the count of the rate") {
   PaildProcess paild;
   const auto ran = run({"--server", paild.address(), "take", "--rate", "7/d", "k", "--json"});
@@ -131,6 +174,9 @@ TEST_CASE("whatever is neither admitted nor refused ends with status 2") {
       {"reset", "k"},
       {"ping", "k"},
       {"take", "ping"},
+      {"stats", "k"},
+      {"stats", "--watch", "never"},
+      {"stats", "--shard", "-1"},
   };
   for (const auto& words : wrong) {
     std::string line = "pail";

@@ -7,6 +7,7 @@
 #include <pail/client.hpp>
 #include <string>
 
+#include "protocol/stats.hpp"
 #include "tests/client/fixture.hpp"
 #include "tests/support/random.hpp"
 
@@ -65,6 +66,48 @@ TEST_CASE("what breaks the protocol ends the connection with a typed error") {
           peer.hang_up();
         }) == ErrorCode::closed);
   CHECK(verdict([](Peer& peer, const auto&) { peer.hang_up(); }) == ErrorCode::closed);
+}
+
+TEST_CASE("numbers of a server: pages put together, and what is malformed or never ends") {
+  using pail::protocol::Stat;
+  using pail::protocol::StatKind;
+  // Each page is one number, and says that so many follow.
+  const auto ask = [](std::size_t pages, std::uint32_t granted, std::size_t cut) {
+    StubServer server([&](Peer& peer) {
+      if (!peer.greet()) return;
+      for (std::uint32_t page = 0; const auto request = peer.next(); ++page) {
+        CHECK(request->op == Op::stats);
+        CHECK(request->policy == 3);
+        CHECK(request->cost == page);
+        std::array<std::byte, pail::protocol::kMaxStatBytes> body;
+        const Stat stat{static_cast<StatKind>(page), "number", page};
+        const std::size_t size = pail::protocol::encode(stat, body) - cut;
+        auto reply = admitted(*request);
+        reply.granted = granted;
+        reply.remaining = static_cast<std::uint32_t>(pages - page - 1);
+        reply.limit = 9;
+        reply.body = pail::protocol::Bytes(body).first(granted == 0 ? 0 : size);
+        peer.send(reply);
+      }
+    });
+    auto client = Client::connect(server.address(), patient());
+    REQUIRE(client.has_value());
+    auto stats = client->stats(3);
+    CHECK(client->usable() == stats.has_value());
+    return stats;
+  };
+  const auto stats = ask(3, 1, 0);
+  REQUIRE(stats.has_value());
+  CHECK(stats->shards == 9);
+  REQUIRE(stats->numbers.size() == 3);
+  CHECK(stats->numbers[0].kind == pail::Stat::Kind::counter);
+  CHECK(stats->numbers[1].kind == pail::Stat::Kind::gauge);
+  CHECK(stats->numbers[2].kind == pail::Stat::Kind::other);
+  CHECK(stats->numbers[2].name == "number");
+  CHECK(stats->numbers[2].value == 2);
+  CHECK(code_of(ask(3, 2, 0)) == ErrorCode::protocol_error);  // says two, brings one
+  CHECK(code_of(ask(1, 1, 1)) == ErrorCode::protocol_error);  // cut off
+  CHECK(code_of(ask(2, 0, 0)) == ErrorCode::protocol_error);  // an empty page, and more to come
 }
 
 TEST_CASE("an answer to a request that was never made ends the connection") {

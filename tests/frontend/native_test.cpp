@@ -21,13 +21,14 @@ constexpr std::uint64_t kDayNs = std::uint64_t{24} * 3600 * 1'000'000'000;
 
 class Fixture {
  public:
-  Fixture()
+  explicit Fixture(const Services& services = {})
       : memory_(64 * ReplyBlock::kSizeBytes),
         carry_(protocol::kMaxFrameBytes),
         engine_(options()),
         worker_(engine_.enroll()),
         pool_(memory_),
-        native_(*worker_, pool_, counters_, Identity{.boot_id = 77, .configuration_version = 5}),
+        native_(*worker_, pool_, counters_, Identity{.boot_id = 77, .configuration_version = 5},
+                services),
         session_(carry_) {}
   ~Fixture() { replies_.clear(pool_); }
 
@@ -283,6 +284,107 @@ TEST_CASE("no room for replies ends the session, it does not break it") {
   hoarder.sent(ReplyBlock::kRoomBytes, fixture.pool());
   CHECK(fixture.receive(stream) == Outcome::out_of_memory);
   hoarder.clear(fixture.pool());
+}
+
+// A thousand numbers, of which a page holds a part.
+class ManyNumbers final : public StatsSource {
+ public:
+  std::size_t shard_count() const noexcept override { return 2; }
+  std::size_t stat_count() const noexcept override { return kCount; }
+  protocol::Stat stat(std::size_t index, std::size_t shard) const noexcept override {
+    return {protocol::StatKind::counter, kName, index * 10 + shard};
+  }
+  static constexpr std::size_t kCount = 1000;
+  static constexpr std::string_view kName =
+      "a_name_of_the_greatest_length_that_is_allowed_which_is_64_chars_";
+  static_assert(kName.size() == protocol::kMaxStatNameBytes);
+};
+
+protocol::Request stats(std::uint32_t tag, std::uint32_t first = 0, std::uint32_t shard = 0) {
+  protocol::Request request;
+  request.op = Op::stats;
+  request.tag = tag;
+  request.policy = shard;
+  request.cost = first;
+  return request;
+}
+
+std::vector<protocol::Reply> replies_after_hello(Fixture& fixture, Octets& bytes) {
+  bytes = fixture.take_replies();
+  bytes.erase(bytes.begin(), bytes.begin() + protocol::kHelloReplyHeaderBytes);
+  return decode(bytes);
+}
+
+TEST_CASE("STATS is answered in its place among takes, page after page") {
+  const ManyNumbers numbers;
+  Fixture fixture({.stats = &numbers});
+  Octets stream = hello();
+  for (std::uint32_t i = 1; i <= 20; ++i) stream << take(i, "k");
+  stream << stats(21) << stats(22, 900, 2) << take(23, "k") << stats(24, 1000) << take(25, "k");
+  constexpr std::uint32_t kLast = 25;
+  REQUIRE(fixture.receive(stream) == Outcome::keep);
+  Octets bytes;
+  const auto replies = replies_after_hello(fixture, bytes);
+  REQUIRE(replies.size() == kLast);
+  for (std::uint32_t i = 0; i < kLast; ++i) CHECK(replies[i].tag == i + 1);
+  CHECK(replies[22].op == Op::take);
+  CHECK(fixture.count(NativeCount::frames) == kLast);
+
+  const auto check_page = [](const protocol::Reply& page, std::size_t first, std::size_t shard) {
+    CHECK(page.status == Status::ok);
+    CHECK(page.limit == 2);
+    CHECK(first + page.granted + page.remaining == ManyNumbers::kCount);
+    CHECK(page.body.size() <= protocol::kMaxStatsBodyBytes);
+    protocol::Bytes body = page.body;
+    std::size_t index = first;
+    while (!body.empty()) {
+      const auto stat = protocol::take_stat(body);
+      REQUIRE(stat);
+      CHECK(stat->value == index++ * 10 + shard);
+    }
+    CHECK(index == first + page.granted);
+  };
+  check_page(replies[20], 0, 0);
+  CHECK(replies[20].remaining > 0);
+  check_page(replies[21], 900, 2);
+  check_page(replies[23], 1000, 0);
+  CHECK(replies[23].granted == 0);
+}
+
+TEST_CASE("a shard that is not there, and a server without numbers") {
+  const ManyNumbers numbers;
+  for (const StatsSource* source : {static_cast<const StatsSource*>(&numbers), {}}) {
+    Fixture fixture({.stats = source});
+    Octets stream = hello();
+    stream << stats(1, 0, 3) << stats(2, 4'000'000'000);
+    REQUIRE(fixture.receive(stream) == Outcome::keep);
+    Octets bytes;
+    const auto replies = replies_after_hello(fixture, bytes);
+    REQUIRE(replies.size() == 2);
+    CHECK(replies[0].status == (source != nullptr ? Status::bad_request : Status::not_supported));
+    CHECK(replies[1].status == (source != nullptr ? Status::ok : Status::not_supported));
+    CHECK(replies[1].granted == 0);
+  }
+}
+
+TEST_CASE("a flood of STATS is refused rather than multiplied") {
+  const ManyNumbers numbers;
+  Fixture fixture({.stats = &numbers});
+  Octets stream = hello();
+  for (std::uint32_t i = 0; i < 600; ++i) stream << stats(i + 1);
+  REQUIRE(fixture.receive(stream) == Outcome::keep);
+  CHECK(fixture.count(Status::ok) == Native::kStatsPerChunk);
+  CHECK(fixture.count(Status::overloaded) == 600 - Native::kStatsPerChunk);
+}
+
+TEST_CASE("batches are counted by size") {
+  Fixture fixture;
+  Octets stream = hello();
+  for (std::uint32_t i = 0; i < 16 + 5; ++i) stream << take(i + 1, "k");
+  REQUIRE(fixture.receive(stream) == Outcome::keep);
+  CHECK(fixture.count(NativeCount::batches_of_16) == 1);
+  CHECK(fixture.count(NativeCount::batches_of_4) == 1);
+  CHECK(fixture.count(NativeCount::batches) == 2);
 }
 
 // Whatever arrives: no crash, no read outside the chunk (the sanitizers look), every byte of reply

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "protocol/codec.hpp"
+#include "protocol/stats.hpp"
 #include "tests/fuzz/protocol_harness.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/vectors.hpp"
@@ -114,6 +115,34 @@ TEST_CASE("vectors: HELLO's reply") {
     expected.error = as_text(error);
     check_vector(vector, decode_hello_reply(frame), expected);
     CHECK_NOTHROW(test::check_reply_frame(frame));
+  });
+}
+
+// The numbers of a body as the vectors write them; nothing where it is malformed.
+std::optional<std::string> stats_text(Bytes body) {
+  std::string text;
+  while (!body.empty()) {
+    const auto stat = take_stat(body);
+    if (!stat) return std::nullopt;
+    text += (text.empty() ? "" : ", ") + std::to_string(static_cast<unsigned>(stat->kind)) + " " +
+            std::string(stat->name) + " " + std::to_string(stat->value);
+  }
+  return text;
+}
+
+TEST_CASE("vectors: the body of STATS") {
+  check_every("stats.txt", "stats", 11, [](const Vector& vector, Bytes body) {
+    const auto text = stats_text(body);
+    CHECK(text.has_value() == vector.is_valid());
+    if (!text) return;
+    CHECK(*text == vector.text("stats"));
+    std::vector<std::byte> again;
+    for (Bytes rest = body; !rest.empty();) {
+      std::array<std::byte, kMaxStatBytes> out;
+      const std::size_t size = encode(*take_stat(rest), out);
+      again.insert(again.end(), out.begin(), out.begin() + size);
+    }
+    CHECK(test::to_hex(again) == test::to_hex(vector.bytes));
   });
 }
 

@@ -39,6 +39,7 @@
 #include <pail/decision.hpp>
 #include <pail/error.hpp>
 #include <pail/limit.hpp>
+#include <pail/stats.hpp>
 
 namespace pail {
 
@@ -88,6 +89,10 @@ class Client {
 
   // One round trip; its duration.
   [[nodiscard]] Result<std::chrono::nanoseconds> ping(const CallOptions& options = {});
+
+  // What the server counts: all shards together, or the n-th (from 1). A page is a round trip, and
+  // they are read one after another; the deadline is for each.
+  [[nodiscard]] Result<ServerStats> stats(std::uint32_t shard = 0, const CallOptions& options = {});
 
   // False once the connection has failed or close() was called: every further call answers
   // `closed`.

@@ -1,0 +1,50 @@
+// What operators ask, beside the request path: never decided by the engine, never in a group.
+#include "server/frontend/native.hpp"
+
+namespace pail::frontend {
+namespace {
+
+using protocol::Status;
+
+static_assert(protocol::kReplyHeaderBytes + protocol::kMaxStatsBodyBytes <= ReplyBlock::kRoomBytes);
+
+}  // namespace
+
+// As many numbers as a page holds, encoded in place behind the header.
+bool Native::answer_stats(const protocol::Request& request, ReplyQueue& replies) noexcept {
+  protocol::Reply reply;
+  reply.op = request.op;
+  reply.tag = request.tag;
+  const auto room = replies.room(protocol::kReplyHeaderBytes + protocol::kMaxStatsBodyBytes, pool_);
+  if (room.empty()) return false;
+  if (stats_left_ == 0) {
+    reply.status = Status::overloaded;
+    reply.body = protocol::as_body("too many STATS at once: wait for the answers");
+  } else if (services_.stats == nullptr) {
+    reply.status = Status::not_supported;
+    reply.body = protocol::as_body("this server keeps no numbers");
+  } else if (request.policy > services_.stats->shard_count()) {
+    reply.status = Status::bad_request;
+    reply.body = protocol::as_body("there is no such shard: 0 is all together, 1 the first");
+  } else {
+    const StatsSource& source = *services_.stats;
+    const std::size_t count = source.stat_count();
+    const auto body = room.subspan(protocol::kReplyHeaderBytes, protocol::kMaxStatsBodyBytes);
+    --stats_left_;
+    std::size_t index = request.cost;
+    std::size_t filled = 0;
+    while (index < count && body.size() - filled >= protocol::kMaxStatBytes) {
+      filled += protocol::encode(source.stat(index++, request.policy), body.subspan(filled));
+      ++reply.granted;
+    }
+    reply.remaining = static_cast<std::uint32_t>(index < count ? count - index : 0);
+    reply.limit = static_cast<std::uint32_t>(source.shard_count());
+    reply.body = body.first(filled);
+  }
+  counters_.add(count_of(reply.status));
+  counters_.add(NativeCount::frames);
+  replies.append(protocol::encode(reply, room));
+  return true;
+}
+
+}  // namespace pail::frontend

@@ -1,0 +1,66 @@
+// The numbers of a STATS reply: which there are, in which order, and how shards add up.
+#include "server/server.hpp"
+
+namespace pail::server {
+namespace {
+
+using protocol::Stat;
+using protocol::StatKind;
+
+enum class Own : std::uint8_t { uptime_ms, shards, key_capacity, connections };
+constexpr std::array<std::string_view, 4> kOwnLabels = {"uptime_ms", "shards", "key_capacity",
+                                                        "connections"};
+
+constexpr std::size_t kFirstShardCount = kOwnLabels.size();
+constexpr std::size_t kFirstNativeCount = kFirstShardCount + kShardCounts;
+constexpr std::size_t kFirstTurnTime = kFirstNativeCount + frontend::kNativeCounts;
+constexpr std::size_t kStats = kFirstTurnTime + kTurnTimes;
+
+// A counter of one shard, by its place in the list.
+Stat counter_of(const Metrics& metrics, std::size_t index) noexcept {
+  if (index < kFirstNativeCount) {
+    index -= kFirstShardCount;
+    return {StatKind::counter, kShardCountLabels[index], metrics.shard.read(index)};
+  }
+  if (index < kFirstTurnTime) {
+    index -= kFirstNativeCount;
+    return {StatKind::counter, frontend::kNativeCountLabels[index], metrics.native.read(index)};
+  }
+  index -= kFirstTurnTime;
+  return {StatKind::counter, kTurnTimeLabels[index], metrics.turn_times.read(index)};
+}
+
+}  // namespace
+
+std::size_t Server::stat_count() const noexcept {
+  return kStats;
+}
+
+Stat Server::stat(std::size_t index, std::size_t shard) const noexcept {
+  if (index < kFirstShardCount) {
+    Stat stat{StatKind::gauge, kOwnLabels[index], 0};
+    switch (static_cast<Own>(index)) {
+      case Own::uptime_ms:
+        stat.value = clock_.now().us / 1000;
+        break;
+      case Own::shards:
+        stat.value = shards_.size();
+        break;
+      case Own::key_capacity:
+        stat.value = key_capacity_;
+        break;
+      case Own::connections:
+        stat.value = shard == 0 ? connections() : connections_of(shard - 1);
+        break;
+    }
+    return stat;
+  }
+  if (shard != 0) return counter_of(shards_[shard - 1]->metrics(), index);
+  Stat sum = counter_of(shards_.front()->metrics(), index);
+  for (std::size_t i = 1; i < shards_.size(); ++i) {
+    sum.value += counter_of(shards_[i]->metrics(), index).value;
+  }
+  return sum;
+}
+
+}  // namespace pail::server

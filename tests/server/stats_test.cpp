@@ -1,0 +1,88 @@
+// Concern: what happens is counted, on either backend, and STATS tells it. Method: known traffic
+// on a server within the test.
+#include <map>
+#include <set>
+
+#include "protocol/stats.hpp"
+#include "tests/server/fixture.hpp"
+
+namespace pail::test {
+namespace {
+
+using Numbers = std::map<std::string, std::uint64_t>;
+
+// All pages of one shard, or of all of them.
+Numbers read_stats(RawClient& client, std::uint32_t shard = 0) {
+  Numbers numbers;
+  for (std::uint32_t remaining = 1; remaining != 0;) {
+    protocol::Request request;
+    request.op = protocol::Op::stats;
+    request.tag = 7;
+    request.policy = shard;
+    request.cost = static_cast<std::uint32_t>(numbers.size());
+    REQUIRE(client.send(request_bytes(request)));
+    const auto reply = client.reply();
+    REQUIRE(reply);
+    REQUIRE(reply->status == protocol::Status::ok);
+    REQUIRE(reply->op == protocol::Op::stats);
+    protocol::Bytes body = reply->body;
+    while (!body.empty()) {
+      const auto stat = protocol::take_stat(body);
+      REQUIRE(stat);
+      // A name that came twice would be one number less than the server says.
+      REQUIRE(numbers.emplace(stat->name, stat->value).second);
+    }
+    remaining = reply->remaining;
+  }
+  return numbers;
+}
+
+TEST_CASE("traffic is counted by status, batch, byte and turn") {
+  for (const auto io : kBackends) {
+    TestServer server(local_config(io, 2));
+    RawClient client = server.greeted();
+    Octets stream;
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      const Octets one = request_bytes(slow_take(i + 1, "k", 5));
+      stream = joined(std::move(stream), one);
+    }
+    REQUIRE(client.send(stream));
+    for (int i = 0; i < 8; ++i) REQUIRE(client.reply());
+    RawClient http = server.connect();
+    REQUIRE(http.send("GET / HTTP/1.1\r\n\r\n"));
+    CHECK(http.wait_for_end());
+    REQUIRE(eventually([&] { return server->connections() == 1; }));
+
+    Numbers numbers = read_stats(client);
+    CHECK(numbers["shards"] == 2);
+    CHECK(numbers["key_capacity"] == 4096);
+    CHECK(numbers["connections"] == 1);
+    CHECK(numbers["accepted"] == 2);
+    CHECK(numbers["closed"] == 1);
+    CHECK(numbers["hellos"] == 1);
+    CHECK(numbers["refused_hellos"] == 1);
+    CHECK(numbers["replies_ok"] == 5);
+    CHECK(numbers["replies_denied"] == 3);
+    CHECK(numbers["frames"] == 8);
+    CHECK(numbers["batches"] >= 1);
+    CHECK(numbers["received_bytes"] > stream.size());
+    CHECK(numbers["sent_bytes"] >= 8 * protocol::kReplyHeaderBytes);
+    CHECK(numbers["batches_of_1"] + numbers["batches_of_2_to_3"] + numbers["batches_of_4_to_7"] +
+              numbers["batches_of_8_to_15"] + numbers["batches_of_16"] ==
+          numbers["batches"]);
+    std::uint64_t timed = 0;
+    for (const auto& [name, value] : numbers) {
+      if (name.starts_with("turns_below_") || name.starts_with("turns_of_")) timed += value;
+    }
+    CHECK(timed > 0);
+    CHECK(timed <= numbers["turns"]);
+
+    Numbers first = read_stats(client, 1);
+    Numbers second = read_stats(client, 2);
+    CHECK(first["replies_denied"] + second["replies_denied"] == 3);
+    CHECK(first["connections"] + second["connections"] == 1);
+  }
+}
+
+}  // namespace
+}  // namespace pail::test
