@@ -34,6 +34,7 @@ struct Connection {
   std::uint64_t turn_of_chunks = 0;
   std::uint32_t next_free = 0;
   std::uint64_t deadline_us = 0;  // 0: none
+  std::uint64_t heard_us = 0;     // when bytes came last
   std::size_t lingered_bytes = 0;
   frontend::NativeSession session;
   frontend::ReplyQueue replies;

@@ -23,18 +23,25 @@ struct ShardLimits {
   // cannot take the memory that the others need.
   std::size_t reply_window_bytes = 256 * 1024;
   std::size_t reply_memory_bytes = 64 * 1024 * 1024;
+  // Kept for those that do read: where less is left, whoever has unread replies is not received
+  // from, a stuck peer has hoarding_timeout_ms instead of stuck_timeout_ms, and who is owed more
+  // than hoard_bytes is cut rather than owed more.
+  std::size_t reply_reserve_bytes = 16 * 1024 * 1024;
+  std::size_t hoard_bytes = 64 * 1024;
 
   // Chunks of one connection in one turn above which it counts as a flood: from then on it is
   // received from one chunk a turn, so that the others get theirs.
   std::uint32_t flood_chunks = 4;
 
   std::uint32_t hello_timeout_ms = 5'000;   // from accept until HELLO is whole
-  std::uint32_t stuck_timeout_ms = 30'000;  // no reply byte could be sent
-  std::uint32_t linger_ms = 1'000;          // after the last reply, for the peer to read it
-  std::uint32_t drain_ms = 4'000;           // after SIGTERM; then whoever is left is cut off
-  std::uint32_t tick_ms = 250;              // how often timeouts are looked at
-  std::uint32_t accept_backoff_ms = 100;    // without descriptors or memory for a socket
-  std::uint32_t max_handed_over = 1024;     // sockets on their way from one shard to another
+  std::uint32_t stuck_timeout_ms = 30'000;  // no reply byte could be sent, or half a frame came
+  std::uint32_t hoarding_timeout_ms = 1'000;
+  std::uint32_t idle_timeout_ms = 0;      // nothing was received; 0: no limit
+  std::uint32_t linger_ms = 1'000;        // after the last reply, for the peer to read it
+  std::uint32_t drain_ms = 4'000;         // after SIGTERM; then whoever is left is cut off
+  std::uint32_t tick_ms = 250;            // how often timeouts are looked at
+  std::uint32_t accept_backoff_ms = 100;  // without descriptors or memory for a socket
+  std::uint32_t max_handed_over = 1024;   // sockets on their way from one shard to another
 
   io::Sizes io;
 };
@@ -46,7 +53,16 @@ inline constexpr std::uint32_t kHardStopMs = 5'000;  // from SIGTERM to the exit
 
 inline constexpr ShardLimits kDefaultLimits{};
 static_assert(kDefaultLimits.reply_window_bytes >= 2 * frontend::ReplyBlock::kSizeBytes);
-static_assert(kDefaultLimits.reply_memory_bytes >= 4 * kDefaultLimits.reply_window_bytes);
+static_assert(kDefaultLimits.reply_memory_bytes >=
+                  kDefaultLimits.reply_reserve_bytes + 4 * kDefaultLimits.reply_window_bytes,
+              "one stuck peer gets a whole window");
+static_assert(kDefaultLimits.reply_reserve_bytes >=
+                  std::size_t{kDefaultLimits.io.chunks} * kDefaultLimits.io.chunk_bytes /
+                      protocol::kRequestHeaderBytes * protocol::kReplyHeaderBytes,
+              "the replies to all that one turn can receive");
+static_assert(kDefaultLimits.hoard_bytes >= 2 * frontend::ReplyBlock::kSizeBytes);
+static_assert(kDefaultLimits.hoard_bytes < kDefaultLimits.reply_window_bytes);
+static_assert(kDefaultLimits.hoarding_timeout_ms <= kDefaultLimits.stuck_timeout_ms);
 static_assert(kDefaultLimits.drain_ms < kHardStopMs);
 static_assert(kDefaultLimits.tick_ms <= kDefaultLimits.linger_ms);
 static_assert(kDefaultLimits.io.chunk_bytes >= protocol::kMaxFrameBytes,

@@ -17,7 +17,8 @@ enum class ShardCount : std::uint8_t {
   accepted,
   handed_over,  // to another shard
   accept_errors,
-  refused_full,  // at the limit of connections
+  refused_full,         // at the limit of connections
+  refused_descriptors,  // at the limit of descriptors
   closed,
   received_bytes,
   sent_bytes,
@@ -28,6 +29,8 @@ enum class ShardCount : std::uint8_t {
   completion_overflows,
   hello_timeouts,
   stuck_timeouts,
+  idle_timeouts,
+  hoarders,  // cut with unread replies when memory was short
   reply_memory_out,
   receive_errors,
   send_errors,
@@ -44,6 +47,7 @@ inline constexpr std::array<std::string_view, kShardCounts> kShardCountLabels = 
     "handed_over",
     "accept_errors",
     "refused_full",
+    "refused_descriptors",
     "closed",
     "received_bytes",
     "sent_bytes",
@@ -54,6 +58,8 @@ inline constexpr std::array<std::string_view, kShardCounts> kShardCountLabels = 
     "completion_overflows",
     "hello_timeouts",
     "stuck_timeouts",
+    "idle_timeouts",
+    "hoarders",
     "reply_memory_out",
     "receive_errors",
     "send_errors",

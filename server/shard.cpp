@@ -72,12 +72,18 @@ void Shard::on_received(const io::Event& event) noexcept {
 
 void Shard::interpret(Connection& connection, const io::Event& event) noexcept {
   count(ShardCount::received_bytes, event.data.size());
+  connection.heard_us = now_.us;
   if (connection.stage != Stage::open) {
     connection.lingered_bytes += event.data.size();
     if (connection.lingered_bytes > kLingerBytes) cut(connection);
     return;
   }
   note_flood(connection, event.data.size());
+  if (is_short_of_memory() && connection.replies.pending_bytes() > limits_.hoard_bytes) {
+    count(ShardCount::hoarders);
+    note(Fault::no_reply_memory, connection.socket);
+    return cut(connection);
+  }
   const bool was_greeted = connection.session.is_greeted();
   switch (native_->receive(connection.session, event.data, now_, connection.replies)) {
     case frontend::Outcome::keep:
@@ -197,7 +203,9 @@ void Shard::settle_receiving(std::uint32_t slot, Connection& connection) noexcep
 }
 
 std::size_t Shard::window_bytes() const noexcept {
-  return std::min(limits_.reply_window_bytes, replies_->free_bytes() / 4);
+  if (is_short_of_memory()) return 0;
+  return std::min(limits_.reply_window_bytes,
+                  (replies_->free_bytes() - limits_.reply_reserve_bytes) / 4);
 }
 
 // Whatever is in flight ends soon; the slot is released after that.

@@ -18,6 +18,7 @@
 #include "server/clock.hpp"
 #include "server/connection.hpp"
 #include "server/faults.hpp"
+#include "server/io/reserve.hpp"
 #include "server/limits.hpp"
 #include "server/metrics.hpp"
 
@@ -77,6 +78,7 @@ class Shard {
   void cut(Connection& connection) noexcept;
   void touch(std::uint32_t slot, Connection& connection) noexcept;
 
+  [[nodiscard]] bool has_room_for(int socket) noexcept;
   void place(int socket) noexcept;
   void open(int socket) noexcept;
   [[nodiscard]] bool hand_over(int socket) noexcept;  // called by the accepting shard
@@ -85,12 +87,16 @@ class Shard {
   void begin_drain() noexcept;
   void tick() noexcept;
   void check_deadline(std::uint32_t slot, Connection& connection) noexcept;
+  [[nodiscard]] bool is_late(const Connection& connection) noexcept;
   [[nodiscard]] int patience_ms() const noexcept;
   [[nodiscard]] bool is_finished() const noexcept;
   [[nodiscard]] std::uint64_t after_ms(std::uint32_t ms) const noexcept {
     return now_.us + std::uint64_t{ms} * 1000;
   }
   [[nodiscard]] std::size_t window_bytes() const noexcept;
+  [[nodiscard]] bool is_short_of_memory() const noexcept {
+    return replies_->free_bytes() < limits_.reply_reserve_bytes;
+  }
   void count(ShardCount name, std::uint64_t n = 1) noexcept { metrics_.shard.add(name, n); }
   void note(Fault fault, int socket, std::string_view reason = {},
             std::string_view client_name = {}) noexcept;
@@ -108,6 +114,7 @@ class Shard {
   std::optional<frontend::Native> native_;
   std::optional<ConnectionTable> connections_;
   std::vector<Listening> listeners_;
+  io::Reserve reserve_;
   std::vector<std::uint32_t> touched_;  // slots to settle at the end of the turn
 
   frontend::Now now_;  // of this turn

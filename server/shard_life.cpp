@@ -11,8 +11,12 @@ namespace {
 // Slots whose deadline is looked at in one tick: bounds the pause, not the number of connections.
 constexpr std::uint32_t kChecksPerTick = 4096;
 
+bool is_out_of_descriptors(int code) noexcept {
+  return code == EMFILE || code == ENFILE;
+}
+
 bool is_out_of_something(int code) noexcept {
-  return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
+  return is_out_of_descriptors(code) || code == ENOBUFS || code == ENOMEM;
 }
 
 // The listener itself is unusable; anything else that accept() says is about one connection.
@@ -70,7 +74,7 @@ void Shard::on_accepted(const io::Event& event) noexcept {
   listener.is_accepting = event.armed;
   if (event.result >= 0) {
     count(ShardCount::accepted);
-    place(event.result);
+    if (has_room_for(event.result)) place(event.result);
   } else if (event.result != -ECANCELED) {
     // One bad connection ends nothing; being out of descriptors passes; only a broken listener
     // stays so.
@@ -78,19 +82,40 @@ void Shard::on_accepted(const io::Event& event) noexcept {
     const int code = -event.result;
     note(Fault::accept_error, -1, words_for(code));
     listener.is_given_up = is_final(code) && !is_draining_;
-    if (is_out_of_something(code)) listener.resume_us = after_ms(limits_.accept_backoff_ms);
+    if (is_out_of_descriptors(code) && reserve_.let_go()) {
+      // The next one gets the reserve's place, and is closed.
+    } else if (is_out_of_something(code)) {
+      listener.resume_us = after_ms(limits_.accept_backoff_ms);
+    }
   }
   if (!listener.is_accepting) keep_accepting();
 }
 
-// To the shard with the fewest connections, so that few connections are spread as evenly as many.
+// While the reserve is out, a new socket may have taken its place. It is kept only if there is room
+// for both.
+bool Shard::has_room_for(int socket) noexcept {
+  if (reserve_.take()) return true;
+  count(ShardCount::refused_descriptors);
+  backend_->close(socket);
+  static_cast<void>(reserve_.take());
+  return false;
+}
+
+// To the shard with the fewest connections, so that few are spread as evenly as many. The load is
+// raised only from the value that was the least: while connections only come, and however many
+// shards place one at the same time, no two shards differ by more than one.
 void Shard::place(int socket) noexcept {
   if (is_draining_) return backend_->close(socket);
   Shard* least = this;
-  for (const auto& shard : shards_) {
-    if (shard->load() < least->load()) least = shard.get();
-  }
-  least->load_.fetch_add(1, std::memory_order_relaxed);
+  std::uint32_t load = 0;
+  do {
+    least = this;
+    load = this->load();
+    for (const auto& shard : shards_) {
+      if (const std::uint32_t other = shard->load(); other < load)
+        least = shard.get(), load = other;
+    }
+  } while (!least->load_.compare_exchange_weak(load, load + 1, std::memory_order_relaxed));
   if (least == this) return open(socket);
   if (least->hand_over(socket)) return count(ShardCount::handed_over);
   least->load_.fetch_sub(1, std::memory_order_relaxed);
@@ -120,6 +145,7 @@ void Shard::open(int socket) noexcept {
   }
   Connection& connection = connections_->at(slot);
   connection.deadline_us = after_ms(limits_.hello_timeout_ms);
+  connection.heard_us = now_.us;
   touch(slot, connection);
 }
 
@@ -202,18 +228,43 @@ void Shard::note(Fault fault, int socket, std::string_view reason,
 void Shard::check_deadline(std::uint32_t slot, Connection& connection) noexcept {
   if (connection.stage == Stage::free || connection.stage == Stage::cut) return;
   const bool is_over = is_draining_ && now_.us >= drain_deadline_us_;
-  const bool is_late = connection.deadline_us != 0 && now_.us >= connection.deadline_us;
-  if (!is_over && !is_late) return;
-  if (is_late && connection.is_sending) {
-    count(ShardCount::stuck_timeouts);
-    note(Fault::stuck_peer, connection.socket);
-  }
-  if (is_late && connection.stage == Stage::open && !connection.session.is_greeted()) {
-    count(ShardCount::hello_timeouts);
-    note(Fault::hello_timeout, connection.socket);
-  }
+  if (!is_over && !is_late(connection)) return;
   cut(connection);
   touch(slot, connection);
+}
+
+// And counts why.
+bool Shard::is_late(const Connection& connection) noexcept {
+  const auto is_past = [this](std::uint64_t since_us, std::uint32_t patience_ms) {
+    return now_.us >= since_us + std::uint64_t{patience_ms} * 1000;
+  };
+  std::uint64_t deadline_us = connection.deadline_us;
+  if (connection.is_sending && is_short_of_memory()) {
+    deadline_us -= std::uint64_t{limits_.stuck_timeout_ms - limits_.hoarding_timeout_ms} * 1000;
+  }
+  if (deadline_us != 0 && now_.us >= deadline_us) {
+    if (connection.is_sending) {
+      count(ShardCount::stuck_timeouts);
+      note(Fault::stuck_peer, connection.socket);
+    } else if (connection.stage == Stage::open && !connection.session.is_greeted()) {
+      count(ShardCount::hello_timeouts);
+      note(Fault::hello_timeout, connection.socket);
+    }
+    return true;
+  }
+  if (connection.stage != Stage::open || !connection.session.is_greeted()) return false;
+  if (connection.session.is_mid_frame() && !connection.is_read_stopped &&
+      is_past(connection.heard_us, limits_.stuck_timeout_ms)) {
+    count(ShardCount::stuck_timeouts);
+    note(Fault::stuck_peer, connection.socket);
+    return true;
+  }
+  if (limits_.idle_timeout_ms != 0 && connection.replies.pending_bytes() == 0 &&
+      is_past(connection.heard_us, limits_.idle_timeout_ms)) {
+    count(ShardCount::idle_timeouts);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace pail::server

@@ -1,8 +1,11 @@
 // Concern: accepting goes on whatever happens to single connections, and spreads them over the
 // shards. Method: resets, exhausted descriptors, exhausted slots.
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <thread>
 
 #include "tests/server/fixture.hpp"
 
@@ -47,24 +50,52 @@ class FewDescriptors {
   std::vector<int> copies_;
 };
 
-TEST_CASE("accepting resumes after the descriptors had run out") {
+// A socket that connects when all descriptors are taken.
+class LatePeer {
+ public:
+  explicit LatePeer(const protocol::Address& address)
+      : address_(address), socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  ~LatePeer() { ::close(socket_); }
+  LatePeer(const LatePeer&) = delete;
+  LatePeer& operator=(const LatePeer&) = delete;
+  [[nodiscard]] bool connect() const {
+    return ::connect(socket_, address_.get(), address_.size_bytes) == 0;
+  }
+  // Closed by the server, whichever way.
+  [[nodiscard]] bool is_turned_away() const {
+    pollfd watched{socket_, POLLIN, 0};
+    if (::poll(&watched, 1, 20'000) != 1) return false;
+    char byte = 0;
+    return ::read(socket_, &byte, 1) <= 0;
+  }
+
+ private:
+  protocol::Address address_;
+  int socket_;
+};
+
+TEST_CASE("without descriptors peers are turned away at once, and accepting resumes after") {
   for (const auto io : kBackends) {
     FewDescriptors descriptors;
     auto config = local_config(io);
     config.limits.tick_ms = 10;
     config.limits.accept_backoff_ms = 10;
     TestServer server(config);
-    REQUIRE(server.is_healthy());
-    REQUIRE(eventually([&] { return server->connections() == 0; }));
+    RawClient earlier = server.greeted();
     const auto address = *protocol::parse_address(server.address());
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    REQUIRE(socket >= 0);
-    descriptors.take_all();
-    REQUIRE(::connect(socket, address.get(), address.size_bytes) == 0);
-    CHECK(eventually([&] { return server->count(ShardCount::accept_errors) > 0; }));
-    descriptors.release();
-    ::close(socket);
-    CHECK(server.is_healthy());
+    const LatePeer peers[] = {LatePeer(address), LatePeer(address), LatePeer(address)};
+    for (int round = 0; round < 3; ++round) {
+      descriptors.take_all();
+      if (round == 0) {
+        for (const LatePeer& peer : peers) REQUIRE(peer.connect());
+        for (const LatePeer& peer : peers) CHECK(peer.is_turned_away());
+        CHECK(server->count(ShardCount::refused_descriptors) == 3);
+      }
+      CHECK_FALSE(earlier.has_ended());
+      descriptors.release();
+      CHECK(server.is_healthy());
+    }
+    CHECK(server->count(ShardCount::refused_descriptors) == 3);
   }
 }
 
@@ -85,12 +116,38 @@ TEST_CASE("more connections than slots are turned away, and welcome again later"
   }
 }
 
-TEST_CASE("few connections are spread evenly") {
+TEST_CASE("few connections are spread evenly, though they come at the same time") {
   for (const auto io : kBackends) {
-    TestServer server(local_config(io, 4));
-    std::vector<RawClient> clients;
-    for (int i = 0; i < 8; ++i) clients.push_back(server.greeted());
-    for (std::size_t shard = 0; shard < 4; ++shard) CHECK(server->connections_of(shard) == 2);
+    for (const unsigned shards : {2u, 3u, 4u}) {
+      TestServer server(local_config(io, shards));
+      std::vector<std::unique_ptr<RawClient>> clients(2 * shards);
+      std::vector<std::thread> threads;
+      for (auto& client : clients) {
+        threads.emplace_back([&] { client = std::make_unique<RawClient>(server.address()); });
+      }
+      for (std::thread& thread : threads) thread.join();
+      for (auto& client : clients) CHECK(client->greet());
+      for (unsigned shard = 0; shard < shards; ++shard) CHECK(server->connections_of(shard) == 2);
+    }
+  }
+}
+
+// Those who go leave a shard with less to do; those who come fill it up again.
+TEST_CASE("new connections go where others have left") {
+  for (const auto io : kBackends) {
+    TestServer server(local_config(io, 2));
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 8; ++i) {
+      clients.push_back(std::make_unique<RawClient>(server.greeted()));
+    }
+    for (std::size_t i = 0; i < 8; i += 2)
+      clients[i].reset();  // one by one they were placed in turn
+    REQUIRE(eventually([&] { return server->connections() == 4; }));
+    for (std::size_t i = 0; i < 8; i += 2) {
+      clients[i] = std::make_unique<RawClient>(server.greeted());
+    }
+    CHECK(server->connections_of(0) == 4);
+    CHECK(server->connections_of(1) == 4);
   }
 }
 

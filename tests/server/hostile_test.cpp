@@ -110,6 +110,7 @@ TEST_CASE("a peer that does not read is bounded, and loses nothing when it reads
     auto config = local_config(io);
     config.limits.reply_window_bytes = 64 * 1024;
     config.limits.reply_memory_bytes = 4 * 1024 * 1024;
+    config.limits.reply_reserve_bytes = 1024 * 1024;
     TestServer server(config);
     RawClient stuck = server.greeted({.receive_buffer_bytes = 4096});
 
@@ -169,7 +170,7 @@ TEST_CASE("a flood from one connection leaves the others their turn") {
   for (const auto io : kBackends) {
     TestServer server(local_config(io));
     RawClient flooder = server.greeted();
-    constexpr std::uint32_t kTakes = 50'000;
+    constexpr std::uint32_t kTakes = 100'000;
     Octets flood;
     for (std::uint32_t i = 0; i < kTakes; ++i) {
       const Octets take = request_bytes(slow_take(i + 1, "flood", 1'000'000));
