@@ -126,6 +126,10 @@ void RawClient::finish_sending() {
   ::shutdown(fd_, SHUT_WR);
 }
 
+void RawClient::stop() {
+  ::shutdown(fd_, SHUT_RDWR);
+}
+
 void RawClient::abort() {
   const linger reset{1, 0};
   ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);

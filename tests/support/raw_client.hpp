@@ -52,6 +52,8 @@ class RawClient {
   bool wait_for_end();
   [[nodiscard]] bool has_ended();
   void finish_sending();
+  // Both directions, whichever thread waits on them.
+  void stop();
   // With a reset, as a crashed peer does.
   void abort();
   [[nodiscard]] int descriptor() const noexcept { return fd_; }
