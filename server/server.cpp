@@ -158,7 +158,8 @@ FaultTotals Server::fault_totals() const noexcept {
   set(Fault::send_error, count(ShardCount::send_errors));
   set(Fault::accept_error, count(ShardCount::accept_errors));
   set(Fault::too_many_connections, count(ShardCount::refused_full));
-  set(Fault::no_reply_memory, count(ShardCount::reply_memory_out));
+  set(Fault::no_reply_memory,
+      count(ShardCount::reply_memory_out) + count(ShardCount::hoarders));
   set(Fault::table_full, count(protocol::Status::table_full));
   set(Fault::overloaded, count(protocol::Status::overloaded));
   set(Fault::completion_overflow, count(ShardCount::completion_overflows));
