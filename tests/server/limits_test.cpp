@@ -62,6 +62,7 @@ class Hoarder {
 TEST_CASE("a crowd that never reads leaves room for those who do") {
   for (const auto io : kBackends) {
     auto config = local_config(io);
+    config.limits.io.chunks = 32;  // what a turn brings can be answered out of the reserve
     config.limits.reply_memory_bytes = 2 * 1024 * 1024;
     config.limits.reply_reserve_bytes = 1024 * 1024;
     config.limits.stuck_timeout_ms = kAges;
