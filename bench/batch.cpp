@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <numeric>
-#include <span>
+#include <string_view>
 
 namespace pail::bench {
 namespace {
@@ -16,29 +17,106 @@ using protocol::Status;
 // A reply's first 8 bytes: u16 size, u8 op, u8 status, u32 tag.
 constexpr unsigned kOpShift = 16, kStatusShift = 24, kTagShift = 32;
 
-constexpr std::uint64_t expected_prefix(std::uint32_t tag) noexcept {
-  return kReplyHeaderBytes | (static_cast<std::uint64_t>(Op::take) << kOpShift) |
+constexpr std::uint64_t expected_prefix(Op op, std::uint32_t tag) noexcept {
+  return kReplyHeaderBytes | (static_cast<std::uint64_t>(op) << kOpShift) |
          (std::uint64_t{tag} << kTagShift);
 }
 
-}  // namespace
+// Text with the key as a mark: the template of a request in a text protocol.
+struct TextRequest {
+  std::string text;
+  std::size_t key_end = 0;
+  std::size_t second_key_end = 0;
+};
 
-FrameTemplate::FrameTemplate(const LoadOptions& options)
-    : digits_(digits_in(options.key_size_bytes)) {
-  const std::string key = key_filler(options.key_size_bytes) + std::string(digits_, '0');
+std::string resp(std::initializer_list<std::string_view> words) {
+  std::string text = fmt::format("*{}\r\n", words.size());
+  for (const std::string_view word : words) {
+    text += fmt::format("${}\r\n{}\r\n", word.size(), word);
+  }
+  return text;
+}
+
+TextRequest text_request(const LoadOptions& options, std::string_view key) {
+  const auto number = [](std::uint64_t value) { return fmt::format("{}", value); };
+  const std::string period_ms =
+      number(std::max<std::uint64_t>(options.limit.period_ns / 1'000'000, 1));
+  const std::string period_s =
+      number(std::max<std::uint64_t>(options.limit.period_ns / 1'000'000'000, 1));
+  const std::string count = number(options.limit.count);
+  const std::string cost = number(options.cost);
+  TextRequest request;
+  if (options.target.kind == TargetKind::memcached) {
+    request.text = fmt::format("incr {} {}\r\n", key, cost);
+  } else {
+    switch (options.target.method) {
+      case RedisMethod::lua:
+        request.text = resp({"EVALSHA", options.script_sha, "1", key, number(options.limit.burst),
+                             count, period_ms, cost});
+        break;
+      case RedisMethod::incr:
+        request.text = resp({"INCRBY", key, cost});
+        request.second_key_end = request.text.size();
+        request.text += resp({"EXPIRE", key, period_s, "NX"});
+        break;
+      case RedisMethod::throttle:
+        request.text =
+            resp({"CL.THROTTLE", key, number(options.limit.burst - 1), count, period_s, cost});
+        break;
+    }
+  }
+  const std::size_t second_from = request.second_key_end;
+  request.key_end = request.text.find(key) + key.size();
+  if (second_from != 0) request.second_key_end = request.text.find(key, second_from) + key.size();
+  return request;
+}
+
+// The request without its key.
+protocol::Request plain_request(const LoadOptions& options) {
   protocol::Request request;
-  request.op = Op::take;
+  request.op = options.mix.op_of(0);
   request.tag = 1;
   request.cost = options.cost;
-  request.key = std::as_bytes(std::span(key));
   if (options.policy.empty()) {
     request.has_inline_limit = true;
     request.inline_limit = options.limit;
   } else {
     request.policy = protocol::policy_id(options.policy);
   }
+  return request;
+}
+
+}  // namespace
+
+FrameTemplate::FrameTemplate(const LoadOptions& options)
+    : digits_(digits_in(options.key_size_bytes)),
+      is_native_(options.target.is_native()),
+      is_mixed_(!options.mix.is_takes_only()),
+      mix_(options.mix) {
+  const std::string key = key_filler(options.key_size_bytes) + std::string(digits_, '0');
+  if (!is_native_) {
+    const TextRequest request = text_request(options, key);
+    const auto bytes = protocol::as_body(request.text);
+    bytes_.assign(bytes.begin(), bytes.end());
+    key_end_ = request.key_end;
+    second_key_end_ = request.second_key_end;
+    return;
+  }
+  protocol::Request request = plain_request(options);
+  request.key = protocol::as_body(key);
   bytes_.resize(protocol::kMaxRequestBytes);
   bytes_.resize(protocol::encode(request, bytes_));
+  key_end_ = bytes_.size();
+}
+
+std::size_t write_request(const LoadOptions& options, protocol::Op op, std::uint32_t tag,
+                          std::string_view key, std::uint32_t cost, protocol::Buffer out) noexcept {
+  protocol::Request request = plain_request(options);
+  request.op = op;
+  request.tag = tag;
+  request.cost = cost;
+  request.key = protocol::as_body(key);
+  return protocol::encode(request, out);
 }
 
 std::uint64_t StatusCounts::answered() const noexcept {
@@ -54,11 +132,11 @@ void StatusCounts::add(const StatusCounts& other) noexcept {
 }
 
 std::int64_t ReplyChecker::check(protocol::Bytes chunk, std::uint32_t expected,
-                                 StatusCounts& counts) noexcept {
+                                 StatusCounts& counts, std::vector<Outcome>* outcomes) noexcept {
   std::uint32_t done = 0;
   if (carried_ != 0) {
     if (!complete_carried(chunk)) return 0;
-    if (!check_one(carry_.data(), counts)) return -1;
+    if (!check_one(carry_.data(), counts, outcomes)) return -1;
     carried_ = 0;
     ++done;
   }
@@ -66,15 +144,18 @@ std::int64_t ReplyChecker::check(protocol::Bytes chunk, std::uint32_t expected,
   const std::byte* at = chunk.data();
   const std::byte* const end = at + chunk.size();
   std::uint64_t admitted = 0;
+  // The short cut: a plain `ok` to a take. Everything else is looked at field by field.
+  const bool has_short_cut = mix_.is_takes_only() && outcomes == nullptr;
   while (static_cast<std::size_t>(end - at) >= kReplyHeaderBytes && done < expected) {
-    if (protocol::wire::load<std::uint64_t>(at) == expected_prefix(tag_)) [[likely]] {
+    if (has_short_cut && protocol::wire::load<std::uint64_t>(at) == expected_prefix(Op::take, tag_))
+        [[likely]] {
       ++admitted;
       tag_ = next_tag(tag_);
       at += kReplyHeaderBytes;
     } else {
       const std::size_t size = protocol::wire::load<std::uint16_t>(at);
       if (size > static_cast<std::size_t>(end - at) && size <= carry_.size()) break;
-      if (!check_one(at, counts)) return -1;
+      if (!check_one(at, counts, outcomes)) return -1;
       at += size;
     }
     ++done;
@@ -107,13 +188,15 @@ bool ReplyChecker::complete_carried(protocol::Bytes& chunk) noexcept {
   }
 }
 
-bool ReplyChecker::check_one(const std::byte* at, StatusCounts& counts) noexcept {
+bool ReplyChecker::check_one(const std::byte* at, StatusCounts& counts,
+                             std::vector<Outcome>* outcomes) noexcept {
   wrong_prefix_ = protocol::wire::load<std::uint64_t>(at);
   const std::size_t size = wrong_prefix_ & 0xFFFF;
   if (size < kReplyHeaderBytes || size > kMaxReplyBytes) return fail("has an impossible size");
   const auto status = static_cast<std::uint8_t>(wrong_prefix_ >> kStatusShift);
-  if (static_cast<std::uint8_t>(wrong_prefix_ >> kOpShift) != static_cast<std::uint8_t>(Op::take)) {
-    return fail("is not one to a TAKE");
+  const Op op = mix_.op_of(tag_);
+  if (static_cast<std::uint8_t>(wrong_prefix_ >> kOpShift) != static_cast<std::uint8_t>(op)) {
+    return fail(op == Op::take ? "is not one to a TAKE" : "is not one to a PEEK");
   }
   if (static_cast<std::uint32_t>(wrong_prefix_ >> kTagShift) != tag_) {
     return fail("is out of order: it carries another request's tag");
@@ -123,6 +206,12 @@ bool ReplyChecker::check_one(const std::byte* at, StatusCounts& counts) noexcept
     return fail("is a decision with a body");
   }
   ++counts.of[status];
+  if (outcomes != nullptr) {
+    const auto decided = static_cast<Status>(status);
+    const bool is_taken = decided == Status::ok && op == Op::take;
+    const auto granted = protocol::wire::load<std::uint32_t>(at + protocol::reply_at::kGranted);
+    outcomes->push_back({decided, is_taken ? granted : 0});
+  }
   tag_ = next_tag(tag_);
   return true;
 }

@@ -1,9 +1,8 @@
-// The frames of a run: how a batch of TAKEs is written and how its replies are checked. No I/O in
-// it.
+// The requests of a run as bytes, and how Pail's replies are checked. No I/O in it.
 //
 // All requests of a run have the same size and differ in tag and key only, so a batch is laid out
-// once a connection and then only these two fields are written. Tags of a connection count up from
-// 1, so a reply out of order, lost, doubled or meant for another connection cannot pass for the
+// once a connection and then only these fields are written. Tags of a connection count up from 1,
+// so a reply out of order, lost, doubled or meant for another connection cannot pass for the
 // expected one.
 #pragma once
 
@@ -16,12 +15,15 @@
 
 #include "bench/key_source.hpp"
 #include "bench/load_options.hpp"
+#include "bench/op_mix.hpp"
+#include "bench/reply_reader.hpp"
 #include "protocol/codec.hpp"
 #include "protocol/wire.hpp"
 
 namespace pail::bench {
 
-// The TAKE frame of a run, with tag and digits of the key to be filled in.
+// The request of a run, with the digits of the key to be filled in, and tag and operation where the
+// target speaks Pail's own protocol.
 class FrameTemplate {
  public:
   explicit FrameTemplate(const LoadOptions& options);
@@ -31,62 +33,60 @@ class FrameTemplate {
 
   // Makes `frame`, a copy of bytes(), the next request.
   void fill(std::byte* frame, std::uint32_t tag, std::uint32_t key) const noexcept {
-    protocol::wire::store<std::uint32_t>(frame + kTagOffset, tag);
-    write_key_digits(key, frame + bytes_.size(), digits_);
+    write_key_digits(key, frame + key_end_, digits_);
+    if (is_native_) [[likely]] {
+      protocol::wire::store<std::uint32_t>(frame + protocol::request_at::kTag, tag);
+      if (is_mixed_) frame[protocol::request_at::kOp] = static_cast<std::byte>(mix_.op_of(tag));
+    } else if (second_key_end_ != 0) {
+      write_key_digits(key, frame + second_key_end_, digits_);
+    }
   }
 
  private:
-  static constexpr std::size_t kTagOffset = 4;
   std::vector<std::byte> bytes_;
   std::size_t digits_;
+  std::size_t key_end_ = 0;
+  std::size_t second_key_end_ = 0;  // where the request names the key twice
+  bool is_native_;
+  bool is_mixed_;
+  OpMix mix_;
 };
+
+// Writes one request with a key and a cost of its own, as a trace has them: only for targets that
+// speak Pail's protocol. Returns its size, at most protocol::kMaxRequestBytes.
+[[nodiscard]] std::size_t write_request(const LoadOptions& options, protocol::Op op,
+                                        std::uint32_t tag, std::string_view key, std::uint32_t cost,
+                                        protocol::Buffer out) noexcept;
 
 [[nodiscard]] constexpr std::uint32_t next_tag(std::uint32_t tag) noexcept {
   return tag + 1 == 0 ? 1 : tag + 1;  // 0 is the server's own
 }
 
-struct StatusCounts {
-  std::array<std::uint64_t, protocol::kStatusCount> of{};
-
-  [[nodiscard]] std::uint64_t get(protocol::Status status) const noexcept {
-    return of[static_cast<std::size_t>(status)];
-  }
-  [[nodiscard]] std::uint64_t answered() const noexcept;
-  [[nodiscard]] std::uint64_t admitted() const noexcept { return get(protocol::Status::ok); }
-  // Decisions against the caller: denied, shed, never.
-  [[nodiscard]] std::uint64_t refused() const noexcept;
-  // Everything else: the request was not decided.
-  [[nodiscard]] std::uint64_t errors() const noexcept {
-    return answered() - admitted() - refused();
-  }
-  void add(const StatusCounts& other) noexcept;
-};
-
-// Checks the replies of one connection, in whatever chunks they arrive.
-class ReplyChecker {
+// Checks the replies of one connection that speaks Pail's protocol.
+class ReplyChecker final : public ReplyReader {
  public:
   // `tag` is that of the first reply to come.
-  explicit ReplyChecker(std::uint32_t tag) noexcept : tag_(tag) {}
+  explicit ReplyChecker(std::uint32_t tag, const OpMix& mix = {}) noexcept : tag_(tag), mix_(mix) {}
 
-  // Checks all of `chunk` and counts its replies by status. At most `expected` replies may come.
-  // The number of whole replies; -1 if one is wrong: fault() says how.
   [[nodiscard]] std::int64_t check(protocol::Bytes chunk, std::uint32_t expected,
-                                   StatusCounts& counts) noexcept;
-
-  [[nodiscard]] std::string fault() const;
+                                   StatusCounts& counts,
+                                   std::vector<Outcome>* outcomes = nullptr) noexcept override;
+  [[nodiscard]] std::string fault() const override;
 
  private:
   // Moves bytes from `chunk` to the frame that an earlier chunk began; true once that is whole, or
   // its size impossible, which check_one() finds.
   [[nodiscard]] bool complete_carried(protocol::Bytes& chunk) noexcept;
   // Counts the frame at `at`, of which at least a header is there; false if it is wrong.
-  [[nodiscard]] bool check_one(const std::byte* at, StatusCounts& counts) noexcept;
+  [[nodiscard]] bool check_one(const std::byte* at, StatusCounts& counts,
+                               std::vector<Outcome>* outcomes) noexcept;
   [[nodiscard]] bool fail(const char* text) noexcept;
 
   static constexpr std::size_t kMaxReplyBytes =
       protocol::kReplyHeaderBytes + protocol::kMaxErrorTextBytes;
 
   std::uint32_t tag_;
+  OpMix mix_;
   std::size_t carried_ = 0;
   std::array<std::byte, kMaxReplyBytes> carry_{};
   const char* fault_ = nullptr;

@@ -86,6 +86,28 @@ class Histogram {
     return count;
   }
 
+  struct Moments {
+    double mean = 0, deviation = 0;
+  };
+  // By the middles of the buckets.
+  [[nodiscard]] Moments mean_and_deviation() const noexcept {
+    if (total_ == 0) return {};
+    const auto sum_of = [this](auto term) {
+      double sum = 0;
+      for (std::size_t i = 0; i < Layout::kBuckets; ++i) {
+        if (counts_[i] == 0) continue;
+        const double low = static_cast<double>(Layout::lowest_in(i));
+        const double middle = low + (static_cast<double>(Layout::highest_in(i)) - low) / 2;
+        sum += static_cast<double>(counts_[i]) * term(middle);
+      }
+      return sum / static_cast<double>(total_);
+    };
+    const double mean = sum_of([](double value) { return value; });
+    const double variance =
+        sum_of([mean](double value) { return (value - mean) * (value - mean); });
+    return {mean, std::sqrt(variance)};
+  }
+
   void add_to_bucket(std::size_t bucket, std::uint64_t count) noexcept {
     counts_[bucket] += count;
     total_ += count;

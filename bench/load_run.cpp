@@ -20,6 +20,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr auto kWatchInterval = std::chrono::milliseconds(200);
 constexpr auto kSilenceLimit = std::chrono::seconds(5);
+constexpr std::size_t kMaxTimelineRows = 100'000;  // 5 hours and a half
 
 double cpu_seconds() {
   rusage usage{};
@@ -45,15 +46,15 @@ class Run {
 
   // Waits for the end, drawing the live line and watching for a server that went silent.
   void watch(const LoadHooks& hooks) {
-    const auto started = Clock::now();
-    auto last_answer = started;
+    auto last_answer = Clock::now();
     std::uint64_t answered = 0;
-    View view{started, 0, 0, {}};
+    View view;
     std::unique_lock lock(mutex_);
     while (!finished_.wait_for(lock, kWatchInterval, [this] { return unfinished_ == 0; })) {
       const auto now = Clock::now();
       if (hooks.stop != nullptr && *hooks.stop != 0) control_.stop.store(true);
-      if (const auto total = sum(&Progress::answered); total != answered || !is_open_) {
+      if (const auto total = sum(&Progress::answered);
+          total != answered || !is_open_ || !is_awaiting(total)) {
         answered = total;
         last_answer = now;
       }
@@ -61,7 +62,7 @@ class Run {
         if (failure_.empty()) failure_ = "the server gave no answer for 5 s";
         for (auto& generator : generators_) generator->abort();
       }
-      if (hooks.on_progress && is_open_) draw(hooks, started, now, view);
+      if (is_open_) advance(hooks, now, view);
     }
   }
 
@@ -71,16 +72,22 @@ class Run {
     return {};
   }
 
+  [[nodiscard]] std::vector<TimelineRow>& timeline() noexcept { return timeline_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Generator>>& generators() const noexcept {
     return generators_;
   }
 
  private:
   struct View {
-    Clock::time_point at;
-    std::uint64_t answered, refused;
+    Clock::time_point at{};
+    std::uint64_t answered = 0, refused = 0, errors = 0;
     Histogram latencies;
   };
+
+  // Whether an answer is due: an open loop may have nothing to ask for a while.
+  [[nodiscard]] bool is_awaiting(std::uint64_t answered) const {
+    return sum(&Progress::sent) > answered;
+  }
 
   void work(Generator& generator) {
     auto result = generator.open();
@@ -109,21 +116,37 @@ class Run {
     return total;
   }
 
-  void draw(const LoadHooks& hooks, Clock::time_point started, Clock::time_point now, View& last) {
-    View current{now, sum(&Progress::answered), sum(&Progress::refused), {}};
+  // One more interval: a row of the time series, and the live line.
+  void advance(const LoadHooks& hooks, Clock::time_point now, View& last) {
+    View current{
+        now, sum(&Progress::answered), sum(&Progress::refused), sum(&Progress::errors), {}};
     for (const auto& generator : generators_) {
       current.latencies.merge(generator->latencies().snapshot());
     }
-    LiveView view;
-    view.elapsed_s = Seconds(now - started).count();
-    view.is_measuring =
-        generators_.front()->progress().is_measuring.load(std::memory_order_relaxed);
-    const auto answers = static_cast<double>(current.answered - last.answered);
-    view.requests_per_s = answers / Seconds(now - last.at).count();
-    view.refused_percent =
-        answers > 0 ? static_cast<double>(current.refused - last.refused) / answers * 100 : 0;
-    view.latencies_ns = current.latencies.since(last.latencies);
-    hooks.on_progress(view);
+    const double seconds = Seconds(now - last.at).count();
+    if (last.at == Clock::time_point{}) {
+      started_ = now;
+    } else {
+      LiveView view;
+      view.elapsed_s = Seconds(now - started_).count();
+      view.is_measuring =
+          generators_.front()->progress().is_measuring.load(std::memory_order_relaxed);
+      const auto answers = static_cast<double>(current.answered - last.answered);
+      view.requests_per_s = answers / seconds;
+      const auto refused = static_cast<double>(current.refused - last.refused);
+      view.refused_percent = answers > 0 ? refused / answers * 100 : 0;
+      view.latencies_ns = current.latencies.since(last.latencies);
+      if (timeline_.size() < kMaxTimelineRows) {
+        const auto at = [&view](double percent) {
+          return static_cast<double>(view.latencies_ns.percentile(percent));
+        };
+        timeline_.push_back({view.elapsed_s, view.is_measuring, view.requests_per_s,
+                             refused / seconds,
+                             static_cast<double>(current.errors - last.errors) / seconds, at(50),
+                             at(99), at(99.9)});
+      }
+      if (hooks.on_progress) hooks.on_progress(view);
+    }
     last = current;
   }
 
@@ -136,6 +159,8 @@ class Run {
   std::size_t opened_count_ = 0;
   std::atomic<bool> is_open_{false};
   std::string failure_;
+  Clock::time_point started_{};        // of the time series; of the watching thread
+  std::vector<TimelineRow> timeline_;  // likewise
   std::vector<std::thread> threads_;
 };
 
@@ -156,6 +181,8 @@ tl::expected<LoadResult, std::string> run_load(const LoadOptions& options, const
     result.total.add(part.unmeasured);
     result.measured.add(part.measured);
     result.sent += part.sent;
+    result.offered += part.offered;
+    result.unanswered += part.unanswered;
     completions += part.completions;
     turns += part.turns;
     const double seconds = static_cast<double>(part.measured_ns) / 1e9;
@@ -164,7 +191,12 @@ tl::expected<LoadResult, std::string> run_load(const LoadOptions& options, const
       result.requests_per_s += static_cast<double>(part.measured.answered()) / seconds;
     }
     result.latencies_ns.merge(generator->latencies().snapshot());
+    const Meters& meters = generator->meters();
+    result.lag_ns.merge(meters.lag.snapshot());
+    result.grants.insert(result.grants.end(), meters.grants.begin(), meters.grants.end());
+    result.has_lost_grants = result.has_lost_grants || meters.has_lost_grants;
   }
+  result.timeline = std::move(run.timeline());
   result.generator_cpu_s = cpu_seconds() - cpu_before;
   result.completions_per_turn =
       turns > 0 ? static_cast<double>(completions) / static_cast<double>(turns) : 0;

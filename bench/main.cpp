@@ -26,15 +26,18 @@ void catch_signals() {
 
 int run(int argc, char** argv) {
   CLI::App app{
-      "Load for a Pail server, in a closed loop: every connection sends a batch of takes, waits "
-      "for\n"
-      "all replies, checks them, and sends the next."};
+      "Load for a Pail server and its rivals. In a closed loop every connection sends a batch of\n"
+      "takes, waits for all replies, checks them, and sends the next. In an open loop (--arrival,\n"
+      "--trace) requests are due at their times, whatever the server does."};
   app.name("pail-bench");
   app.get_formatter()->column_width(34);
   const auto load = add_load_command(app);
   CLI::App* echo_app = app.add_subcommand(
       "echo", "A server that decides nothing: the ceiling for servers of these frames");
   const auto echo = add_echo_command(*echo_app);
+  CLI::App* audit_app =
+      app.add_subcommand("audit", "One audit over what several runs were granted (--audit-log)");
+  const auto audit = add_audit_command(*audit_app);
   CLI::App* engine_app = app.add_subcommand(
       "engine", "The limiter in this process, without a server, beside a bare table");
   const auto engine = add_engine_command(*engine_app);
@@ -43,6 +46,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
     catch_signals();
     if (echo_app->parsed()) return echo();
+    if (audit_app->parsed()) return audit();
     if (engine_app->parsed()) return engine();
     return load();
   } catch (const CLI::CallForHelp& help) {

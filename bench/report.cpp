@@ -28,13 +28,24 @@ double percent_of(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole) * 100;
 }
 
-std::string workload_text(const LoadOptions& options) {
-  const std::string limit =
-      options.policy.empty()
-          ? fmt::format("inline {} burst {}", options.rate_text, options.limit.burst)
-          : fmt::format("policy {}", options.policy);
-  return fmt::format("{} keys of {} bytes, {}, {}, cost {}", options.keys, options.key_size_bytes,
-                     format_distribution(options.distribution), limit, options.cost);
+// How the open loop kept its promise, and whether its latencies can be trusted.
+std::string open_loop_rows(const LoadOptions& options, const LoadResult& result) {
+  const auto lag = [&result](double percent) {
+    return format_ns(static_cast<double>(result.lag_ns.percentile(percent)));
+  };
+  std::string text = fmt::format(
+      "  {:<12} {} requests due ({}), {}/s achieved; latency is from when a request was due\n",
+      "offered", result.offered, format_arrival(options.arrival),
+      format_count(result.requests_per_s));
+  text += fmt::format("  {:<12} p50 {}  p99 {}  max {}: how late requests left this program\n",
+                      "own lag", lag(50), lag(99), lag(100));
+  if (result.is_generator_late()) {
+    text += fmt::format(
+        "  {:<12} the generator itself is the limit: these latencies are partly its own. More "
+        "--threads on free CPUs, a larger --pipeline or a lower --arrival\n",
+        "WARNING");
+  }
+  return text;
 }
 
 nlohmann::json counts_json(const StatusCounts& counts) {
@@ -49,14 +60,14 @@ nlohmann::json counts_json(const StatusCounts& counts) {
           {"by_status", std::move(by_status)}};
 }
 
-nlohmann::json options_json(const std::string& target, const LoadOptions& options) {
+nlohmann::json options_json(const LoadOptions& options) {
   nlohmann::json limit;
   if (options.policy.empty()) {
     limit = {{"rate", options.rate_text}, {"burst", options.limit.burst}};
   } else {
     limit = {{"policy", options.policy}};
   }
-  return {{"target", target},
+  return {{"target", name(options.target)},
           {"server", options.server.text},
           {"connections", options.connections},
           {"threads", options.threads},
@@ -66,6 +77,9 @@ nlohmann::json options_json(const std::string& target, const LoadOptions& option
           {"key_size_bytes", options.key_size_bytes},
           {"limit", std::move(limit)},
           {"cost", options.cost},
+          {"mix", format_mix(options.mix)},
+          {"arrival", format_arrival(options.arrival)},
+          {"ramp_s", static_cast<double>(options.ramp_ns) / 1e9},
           {"tcp_congestion", options.congestion},
           {"warmup_s", static_cast<double>(options.warmup_ns) / 1e9},
           {"pin", options.pin_cpu},
@@ -73,6 +87,20 @@ nlohmann::json options_json(const std::string& target, const LoadOptions& option
 }
 
 }  // namespace
+
+std::string workload_text(const LoadOptions& options) {
+  const std::string limit =
+      options.policy.empty()
+          ? fmt::format("inline {} burst {}", options.rate_text, options.limit.burst)
+          : fmt::format("policy {}", options.policy);
+  if (options.trace) {
+    return fmt::format("trace of {} requests and {} keys, {}", options.trace->entries.size(),
+                       options.trace->keys.size(), limit);
+  }
+  return fmt::format("{} keys of {} bytes, {}, {}, cost {}, {}", options.keys,
+                     options.key_size_bytes, format_distribution(options.distribution), limit,
+                     options.cost, format_mix(options.mix));
+}
 
 std::string format_count(double count) {
   if (count >= 1e6) return three_digits(count / 1e6) + " M";
@@ -99,14 +127,13 @@ std::string live_line(const LiveView& view) {
                      format_count(view.requests_per_s), at(50), at(99), view.refused_percent);
 }
 
-std::string result_table(const std::string& target, const LoadOptions& options,
-                         const LoadResult& result) {
+std::string result_table(const LoadOptions& options, const LoadResult& result) {
   std::string text;
   const auto row = [&text](std::string_view name, const std::string& value) {
     text += fmt::format("  {:<12} {}\n", name, value);
   };
   const StatusCounts& measured = result.measured;
-  text += fmt::format("{} at {}: {} connections, {} thread{}, pipeline {}\n", target,
+  text += fmt::format("{} at {}: {} connections, {} thread{}, pipeline {}\n", name(options.target),
                       options.server.text, options.connections, options.threads,
                       options.threads == 1 ? "" : "s", options.pipeline);
   row("workload", workload_text(options));
@@ -118,7 +145,9 @@ std::string result_table(const std::string& target, const LoadOptions& options,
                            percent == 100.0 ? "max" : fmt::format("p{}", percent),
                            format_ns(static_cast<double>(result.latencies_ns.percentile(percent))));
   }
-  row(options.pipeline == 1 ? "latency" : "of a batch", latency);
+  const bool is_open_loop = options.arrival.kind != Arrival::Kind::closed;
+  row(is_open_loop || options.pipeline == 1 ? "latency" : "of a batch", latency);
+  if (is_open_loop) text += open_loop_rows(options, result);
   const auto share = [&measured](std::uint64_t count) {
     return fmt::format("{} ({:.1f} %)", count, percent_of(count, measured.answered()));
   };
@@ -138,8 +167,7 @@ std::string result_table(const std::string& target, const LoadOptions& options,
   return text;
 }
 
-nlohmann::json result_json(const std::string& target, const LoadOptions& options,
-                           const LoadResult& result) {
+nlohmann::json result_json(const LoadOptions& options, const LoadResult& result) {
   nlohmann::json latency = nlohmann::json::object();
   for (const double percent : kPercentiles) {
     latency[percent == 100.0 ? "max" : fmt::format("p{}", percent)] =
@@ -150,10 +178,18 @@ nlohmann::json result_json(const std::string& target, const LoadOptions& options
   measured["requests_per_s"] = result.requests_per_s;
   measured["batches"] = result.latencies_ns.total();
   measured["batch_latency_us"] = std::move(latency);
+  if (options.arrival.kind != Arrival::Kind::closed) {
+    measured["offered"] = result.offered;
+    measured["unanswered"] = result.unanswered;
+    measured["lag_us"] = {{"p50", microseconds(result.lag_ns.percentile(50))},
+                          {"p99", microseconds(result.lag_ns.percentile(99))},
+                          {"max", microseconds(result.lag_ns.percentile(100))}};
+    measured["is_generator_late"] = result.is_generator_late();
+  }
   nlohmann::json total = counts_json(result.total);
   total["sent"] = result.sent;
   return {
-      {"options", options_json(target, options)},
+      {"options", options_json(options)},
       {"measured", std::move(measured)},
       {"total", std::move(total)},
       {"generator",

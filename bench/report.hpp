@@ -10,10 +10,10 @@ namespace pail::bench {
 
 // One line without its end: "  3.2 s   6.51 M/s   p50 482 us   p99 611 us   refused 12.3 %".
 [[nodiscard]] std::string live_line(const LiveView& view);
-[[nodiscard]] std::string result_table(const std::string& target, const LoadOptions& options,
-                                       const LoadResult& result);
-[[nodiscard]] nlohmann::json result_json(const std::string& target, const LoadOptions& options,
-                                         const LoadResult& result);
+[[nodiscard]] std::string result_table(const LoadOptions& options, const LoadResult& result);
+[[nodiscard]] nlohmann::json result_json(const LoadOptions& options, const LoadResult& result);
+// "1000000 keys of 16 bytes, uniform, policy api, cost 1".
+[[nodiscard]] std::string workload_text(const LoadOptions& options);
 
 // "6.51 M", "481 k": three digits.
 [[nodiscard]] std::string format_count(double count);
