@@ -52,6 +52,7 @@ TEST_CASE("limit text: wrong rates") {
   check_error(parse_rate("1.5/s"), "not a whole number");
   check_error(parse_rate(" 5/s"), "not a whole number");
   check_error(parse_rate("4294967296/s"), "at most 4294967295");
+  check_error(parse_rate("4294967297/s"), "at most 4294967295");  // 1, in 32 bits
   check_error(parse_rate("99999999999999999999999/s"), "at most 4294967295");
   check_error(parse_rate("5/"), "not a number and one of");
   check_error(parse_rate("5/m"), "ns, us, ms, s, min, h, d");
@@ -97,6 +98,7 @@ TEST_CASE("limit text: named policies") {
   check_error(parse_policy("a=10/s,0"), "at least 1");
   check_error(parse_policy("a=10/s,-1"), "negative");
   check_error(parse_policy("a=10/s,4294967296"), "at most 4294967295");
+  check_error(parse_policy("a=10/s,4294967297"), "at most 4294967295");
   check_error(parse_policy("a=10/s,"), "not a whole number");
   check_error(parse_policy("a=10/s,2,3"), "not a whole number");
   check_error(parse_policy("a=0/s,5"), "at least 1");
