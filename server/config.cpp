@@ -56,7 +56,7 @@ tl::expected<void, ConfigExit> read_policies(const Flags& flags, Config& config)
   for (const std::string& text : flags.policies) {
     const auto policy = protocol::parse_policy(text);
     if (!policy) return wrong(fmt::format("--policy {}: {}", text, policy.error()));
-    engine::NamedRate named;
+    engine::PolicySpec named;
     named.name = policy->name;
     named.id = protocol::policy_id(policy->name);
     named.rate = {policy->limit.period_ns, policy->limit.count, policy->limit.burst};

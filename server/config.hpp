@@ -20,7 +20,7 @@ struct Config {
   std::vector<protocol::Address> listen;  // at least one
   unsigned shards = 1;
   std::size_t keys = std::size_t{1} << 20;
-  std::vector<engine::NamedRate> policies;
+  std::vector<engine::PolicySpec> policies;
   bool is_insecure = false;
   std::string congestion_control;  // empty: the system's
   std::string ready_file;          // empty: none

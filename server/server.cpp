@@ -20,10 +20,11 @@ tl::expected<IoDecision, std::string> decide_io(IoChoice choice) {
   return IoDecision{io::Kind::epoll, "no io_uring: " + probed.error().text};
 }
 
-engine::Options engine_options(const Config& config) {
+engine::Options engine_options(const Config& config, const Clock& clock) {
   engine::Options options;
   options.max_keys = config.keys;
   options.policies = config.policies;
+  options.utc_epoch_ns = clock.utc_epoch_ns();
   return options;
 }
 
@@ -55,7 +56,7 @@ tl::expected<std::unique_ptr<Server>, std::string> Server::start(const Config& c
 }
 
 Server::Server(const Config& config)
-    : key_capacity_(config.keys), engine_(engine_options(config)) {}
+    : key_capacity_(config.keys), engine_(engine_options(config, clock_)) {}
 
 Server::~Server() {
   stop();
@@ -158,8 +159,7 @@ FaultTotals Server::fault_totals() const noexcept {
   set(Fault::send_error, count(ShardCount::send_errors));
   set(Fault::accept_error, count(ShardCount::accept_errors));
   set(Fault::too_many_connections, count(ShardCount::refused_full));
-  set(Fault::no_reply_memory,
-      count(ShardCount::reply_memory_out) + count(ShardCount::hoarders));
+  set(Fault::no_reply_memory, count(ShardCount::reply_memory_out) + count(ShardCount::hoarders));
   set(Fault::table_full, count(protocol::Status::table_full));
   set(Fault::overloaded, count(protocol::Status::overloaded));
   set(Fault::completion_overflow, count(ShardCount::completion_overflows));

@@ -43,7 +43,7 @@ tl::expected<void, io::IoError> Shard::prepare() {
   reply_memory_ = io::Mapping(limits_.reply_memory_bytes);
   if (!reply_memory_.is_valid()) return tl::unexpected(io::IoError{ENOMEM, "no reply memory"});
   replies_.emplace(std::span(reply_memory_.data(), reply_memory_.size_bytes()));
-  worker_ = engine_.enroll();
+  worker_ = engine_.enroll(clock_.source());
   native_.emplace(*worker_, *replies_, metrics_.native, options_.identity, options_.services);
   connections_.emplace(limits_.max_connections);
   touched_.reserve(limits_.max_connections);

@@ -17,7 +17,10 @@ struct UtcEpoch {
   std::int64_t seconds = 0;
   Ticks fraction = 0;
 
+  // A clock that says less than 1971 says nothing.
   [[nodiscard]] static constexpr UtcEpoch from_ns(std::uint64_t utc_ns) noexcept {
+    constexpr std::uint64_t kYear1971Ns = std::uint64_t{365} * 86'400 * 1'000'000'000;
+    if (utc_ns < kYear1971Ns) utc_ns = kYear1971Ns;
     return {static_cast<std::int64_t>(utc_ns / 1'000'000'000),
             utc_ns % 1'000'000'000 * kTicksPerNs};
   }

@@ -8,15 +8,10 @@
 #include <optional>
 #include <stdexcept>
 
-#include "server/engine/keyed_hash.hpp"
-#include "server/engine/policy.hpp"
-#include "server/engine/rate_memo.hpp"
-#include "server/engine/simple_table.hpp"
+#include "server/engine/worker_impl.hpp"
 
 namespace pail::engine {
 namespace {
-
-using KeyTable = SimpleTable;
 
 // As many cache misses as a core can have under way, more or less; 2.3x on a table larger than the
 // cache.
@@ -25,34 +20,6 @@ static_assert(kGroup <= RateMemo::kKept);
 
 // What RESET of a key without a policy answers by: it has no limit to tell about.
 constexpr TokenBucket kNoLimit{};
-
-// A request that passed all checks. Borrows the limit for as long as its group is decided.
-struct Plan {
-  const TokenBucket* limit = nullptr;  // nothing: already answered
-  KeyHash hash;
-};
-
-// The word and the time that the decision which counts was made on.
-struct Seen {
-  Word word = 0;
-  Ticks now = 0;
-};
-
-void refuse(Decision& decision, Verdict verdict, std::string_view reason) noexcept {
-  decision.verdict = verdict;
-  decision.reason = reason;
-}
-
-// Empty, or what is wrong with the request whatever its limit may be.
-std::string_view find_fault(const Request& request) noexcept {
-  if (request.key.size() < kMinKeyBytes) return "the key is empty";
-  if (request.key.size() > kMaxKeyBytes) return "the key is longer than 1024 bytes";
-  if (request.priority >= kPriorities) return "the priority is above 3";
-  if (request.cost == 0 && request.action == Action::take) {
-    return "a take of cost 0 would never be limited: peek looks without taking";
-  }
-  return {};
-}
 
 void tell_state(Decision& decision, const TokenBucket& limit, std::uint8_t priority, Word word,
                 Ticks now) noexcept {
@@ -78,35 +45,27 @@ void answer_never(Decision& decision, const TokenBucket& limit, const Ask& ask,
 
 }  // namespace
 
-struct Engine::Impl {
-  Impl(const Options& options, PolicySet&& set)
-      : hasher(options.secret),
-        policies(std::move(set)),
-        by_key(hasher.prefix(Identity{})),
-        table(options.max_keys) {}
+// Empty, or what is wrong with the request whatever its limit may be.
+std::string_view find_fault(const Request& request) noexcept {
+  if (request.key.size() < kMinKeyBytes) return "the key is empty";
+  if (request.key.size() > kMaxKeyBytes) return "the key is longer than 1024 bytes";
+  if (request.priority >= kPriorities) return "the priority is above 3";
+  if (request.cost == 0 && request.action == Action::take) {
+    return "a take of cost 0 would never be limited: peek looks without taking";
+  }
+  return {};
+}
 
-  const KeyHasher hasher;
-  const PolicySet policies;
-  const KeyHasher::Prefix by_key;  // of the identity of keys with an inline limit
-  KeyTable table;                  // shared by all workers
-};
-
-struct Worker::Impl {
-  explicit Impl(Engine::Impl& the_engine)
-      : engine(the_engine), participant(engine.table.enroll()) {}
-
-  void decide_group(std::span<const Request> requests, Ticks now,
-                    std::span<Decision> decisions) noexcept;
-  [[nodiscard]] Plan plan(const Request& request, Decision& decision) noexcept;
-  void execute(const Request& request, const Plan& plan, Ticks now, Decision& decision) noexcept;
-  void take_from(const Plan& plan, const Ask& ask, Ticks now, Decision& decision) noexcept;
-  void reset_key(const Plan& plan, std::uint8_t priority, Ticks now, Decision& decision) noexcept;
-  [[nodiscard]] Seen look(const Plan& plan, Ticks now) noexcept;
-
-  Engine::Impl& engine;
-  KeyTable::Participant participant;
-  RateMemo memo;
-};
+void answer(Decision& decision, const Limit& limit, const Judgement& judgement) noexcept {
+  decision.verdict = judgement.verdict;
+  decision.granted = judgement.granted;
+  decision.remaining = judgement.remaining;
+  decision.limit = limit.most();
+  decision.wait_ns = judgement.verdict == Verdict::never        ? kWaitForever
+                     : judgement.verdict == Verdict::table_full ? kTableFullRetryNs
+                                                                : ns_rounded_up(judgement.wait);
+  decision.reset_ns = ns_rounded_up(judgement.reset);
+}
 
 Plan Worker::Impl::plan(const Request& request, Decision& decision) noexcept {
   decision = {};
@@ -124,7 +83,9 @@ Plan Worker::Impl::plan(const Request& request, Decision& decision) noexcept {
     }
     plan.limit = *limit;
   } else if (const Policy* policy = engine.policies.find(request.policy)) {
-    plan.limit = &policy->limit;
+    plan.limit = &policy->limit.queue.bucket;
+    if (policy->limit.algorithm != Algorithm::token_bucket) [[unlikely]]
+      plan.policy = policy;
     prefix = &policy->prefix;
     decision.policy_version = engine.policies.version();
   } else if (request.policy != 0) {
@@ -171,21 +132,28 @@ void Worker::Impl::take_from(const Plan& plan, const Ask& ask, Ticks now,
   answer(decision, *plan.limit, ask, step, seen);
 }
 
-void Worker::Impl::reset_key(const Plan& plan, std::uint8_t priority, Ticks now,
-                             Decision& decision) noexcept {
-  Seen seen;
-  engine.table.update(participant, plan.hash, Access::find, now,
+// What RESET does to one entry; the time that it did it at.
+Ticks Worker::Impl::reset_word(KeyHash hash, Ticks now) noexcept {
+  Ticks seen_at = now;
+  engine.table.update(participant, hash, Access::find, now,
                       [&](Word word, Ticks at) noexcept -> std::optional<Word> {
-                        seen = {word, at};
+                        seen_at = at;
                         const Word next = reset(word, at);
                         if (next == 0) return std::nullopt;
                         return next;
                       });
-  tell_state(decision, *plan.limit, priority, 0, seen.now);
+  return seen_at;
+}
+
+void Worker::Impl::reset_key(const Plan& plan, std::uint8_t priority, Ticks now,
+                             Decision& decision) noexcept {
+  tell_state(decision, *plan.limit, priority, 0, reset_word(plan.hash, now));
 }
 
 void Worker::Impl::execute(const Request& request, const Plan& plan, Ticks now,
                            Decision& decision) noexcept {
+  if (plan.policy != nullptr) [[unlikely]]
+    return execute_policy(request, plan, now, decision);
   if (request.action == Action::reset) return reset_key(plan, request.priority, now, decision);
   const Ask ask{request.cost, request.priority, request.partial};
   // What can never be admitted must not claim a slot either. Anything else that finds no entry
@@ -208,6 +176,24 @@ void Worker::Impl::decide_group(std::span<const Request> requests, Ticks now,
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (plans[i].limit != nullptr) execute(requests[i], plans[i], now, decisions[i]);
   }
+}
+
+// What is not the plain token bucket, from a batch.
+void Worker::Impl::execute_policy(const Request& request, const Plan& plan, Ticks now,
+                                  Decision& decision) noexcept {
+  const Limit& limit = plan.policy->limit;
+  Ask ask = ask_of(request);
+  if (request.action == Action::reset) {
+    const bool is_pair =
+        limit.algorithm == Algorithm::sliding_window || limit.algorithm == Algorithm::concurrency;
+    reset_word(plan.hash, now);
+    if (is_pair) reset_word(paired(plan.hash, true), now);
+    ask = {.cost = 0, .priority = request.priority, .partial = false};
+  } else if (request.action == Action::take && limit.algorithm == Algorithm::concurrency) {
+    return refuse(decision, Verdict::bad_request, kOnlyPermits);
+  }
+  const Mode mode = request.action == Action::take ? Mode::take : Mode::peek;
+  answer(decision, limit, judge(plan, ask, now, mode));
 }
 
 Worker::Worker(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
@@ -240,8 +226,8 @@ Engine::Engine(const Options& options) {
 
 Engine::~Engine() = default;
 
-std::unique_ptr<Worker> Engine::enroll() {
-  return std::unique_ptr<Worker>(new Worker(std::make_unique<Worker::Impl>(*impl_)));
+std::unique_ptr<Worker> Engine::enroll(ClockSource clock) {
+  return std::unique_ptr<Worker>(new Worker(std::make_unique<Worker::Impl>(*impl_, clock)));
 }
 
 }  // namespace pail::engine

@@ -3,7 +3,9 @@
 // An Engine holds one table of keys, shared by all threads, and the policies. A thread that decides
 // enrolls once and gets a Worker of its own; a Worker is used by that one thread only, and goes
 // before the Engine does. Requests are decided in batches against one reading of the clock, which
-// the caller passes in: the engine never reads a clock by itself, so that tests can own time.
+// the caller passes in, so that tests can own time. Only what needs to know that time has not moved
+// on reads it again, by the ClockSource that the worker was enrolled with: a decision that finds
+// its reading old (at the end of a window), and what gives back.
 //
 //   engine::Engine engine(options);
 //   auto worker = engine.enroll();
@@ -21,6 +23,8 @@
 #include <span>
 #include <vector>
 
+#include "server/engine/limit.hpp"
+#include "server/engine/policy_spec.hpp"
 #include "server/engine/rate.hpp"
 #include "server/engine/request.hpp"
 #include "server/engine/secret.hpp"
@@ -30,8 +34,22 @@ namespace pail::engine {
 
 struct Options {
   std::size_t max_keys = std::size_t{1} << 20;  // room for this many live keys
-  std::vector<NamedRate> policies = {};         // must be valid: see check_policies()
+  std::vector<PolicySpec> policies = {};        // must be valid: see check_policies()
   HashSecret secret = random_secret();          // of the keyed hash; tests fix it, servers do not
+  // UTC at tick 0, which windows are aligned by: 1971 or later.
+  std::uint64_t utc_epoch_ns = 1'767'225'600'000'000'000;
+};
+
+// How a worker reads the clock between two readings that it is given. Nothing: it does not.
+struct ClockSource {
+  Ticks (*read)(const void* context) noexcept = nullptr;
+  const void* context = nullptr;
+
+  [[nodiscard]] Ticks fresh(Ticks at) const noexcept {
+    if (read == nullptr) return at;
+    const Ticks now = usable_now(read(context));
+    return now > at ? now : at;
+  }
 };
 
 // What a caller is told to wait for when there is no room for its key. Nobody can know when an
@@ -48,6 +66,28 @@ class Worker {
   // many decisions as requests. Allocates nothing. `now` outside kMinNow to kMaxNow is brought into
   // it.
   void decide(std::span<const Request> requests, Ticks now, std::span<Decision> decisions) noexcept;
+
+  // The rest is decided one by one, and is by policy only.
+
+  // All layers or none: 1 to kMaxLayers, no two of one policy and key.
+  void take_all(std::span<const Layer> layers, std::uint8_t priority, Ticks now,
+                LayersDecision& decision) noexcept;
+
+  // A take that may be settled: `receipt` is for settle(), once, where it was admitted.
+  void take_to_settle(const Request& request, Ticks now, Decision& decision,
+                      Receipt& receipt) noexcept;
+  // Corrects the charge to request.cost, for the policy and key that it was made to. `granted` is
+  // what is charged now: more than asked where a part had been refilled meanwhile, less where
+  // max_debt did not allow more.
+  void settle(const Request& request, const Receipt& receipt, Ticks now,
+              Decision& decision) noexcept;
+
+  // Permits of a concurrency policy; the cost of a grant is the same in all three. `denied` in
+  // renew() means that it has lapsed. release() is always admitted: `granted` are the permits that
+  // came back, 0 if they had lapsed. Each grant is released once: twice takes another's permit.
+  void acquire(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept;
+  void renew(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept;
+  void release(const Request& request, std::uint64_t grant, Ticks now, Decision& decision) noexcept;
 
   void end_turn(Ticks now) noexcept;
   // Around a sleep in the kernel: a worker that sleeps holds up nobody.
@@ -71,7 +111,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // From any thread, for the use of one.
-  [[nodiscard]] std::unique_ptr<Worker> enroll();
+  [[nodiscard]] std::unique_ptr<Worker> enroll(ClockSource clock = {});
 
  private:
   friend class Worker;

@@ -4,7 +4,7 @@
 // with 128 secret bits: nobody outside can find keys that share a budget or crowd one segment. The
 // identity that is hashed is
 //
-//     kind (1) | algorithm (1) | zero (2) | policy id (4) | window or ttl in ticks (8) | key (the
+//     kind (1) | algorithm (1) | zero (2) | policy id (4) | window or ttl (8) | key (the
 //     rest)
 //
 // Every field before the key has a fixed size, so no two identities are the same bytes. A limit
@@ -27,10 +27,17 @@
 namespace pail::engine {
 
 // Numbers are part of the identity, so they must never be reused.
-enum class Algorithm : std::uint8_t { token_bucket = 1 };
+enum class Algorithm : std::uint8_t {
+  token_bucket = 1,
+  leaky_bucket = 2,
+  fixed_window = 3,
+  sliding_window = 4,
+  concurrency = 5,
+};
 
 struct Identity {
-  enum class Kind : std::uint8_t { by_key = 0, by_policy = 1 };
+  // `grant`: no key, but what makes the id of a permit hard to make up.
+  enum class Kind : std::uint8_t { by_key = 0, by_policy = 1, grant = 2 };
   Kind kind = Kind::by_key;
   Algorithm algorithm{};
   std::uint32_t policy = 0;

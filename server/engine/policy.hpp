@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "server/engine/keyed_hash.hpp"
-#include "server/engine/rate.hpp"
-#include "server/engine/token_bucket.hpp"
+#include "server/engine/limit.hpp"
+#include "server/engine/policy_spec.hpp"
 
 namespace pail::engine {
 
 struct Policy {
-  std::uint32_t id = 0;  // never 0
-  TokenBucket limit;
+  std::uint32_t id = 0;      // never 0
   KeyHasher::Prefix prefix;  // of the identity of every key under this policy
+  Limit limit;
 };
 
 // What is wrong with a list of policies, for the operator.
@@ -29,7 +29,7 @@ struct PolicyError {
 
 class PolicySet {
  public:
-  [[nodiscard]] static tl::expected<PolicySet, PolicyError> make(std::span<const NamedRate> rates,
+  [[nodiscard]] static tl::expected<PolicySet, PolicyError> make(std::span<const PolicySpec> specs,
                                                                  std::uint16_t version,
                                                                  const KeyHasher& hasher);
 

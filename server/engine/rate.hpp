@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -14,8 +13,6 @@
 namespace pail::engine {
 
 inline constexpr std::uint64_t kMaxPeriodNs = std::uint64_t{366} * 24 * 3600 * 1'000'000'000;
-
-inline constexpr std::size_t kMaxPolicies = 65536;
 
 enum class RateFault : std::uint8_t {
   period_zero,
@@ -48,22 +45,11 @@ enum class RateFault : std::uint8_t {
   return limit;
 }
 
-// A named token bucket.
-struct NamedRate {
-  std::string name = {};
-  std::uint32_t id =
-      0;  // protocol::policy_id(name), computed by the caller: the engine knows no protocol
-  Rate rate = {};
-};
-
 // Empty if the rate can be used; else what is wrong and what would be right.
 [[nodiscard]] std::string check_rate(const Rate& rate);
 
 // For a usable rate: empty, or a warning that rounding to whole ticks makes it more than 0.1%
 // slower than it says.
 [[nodiscard]] std::string warn_rate(const Rate& rate);
-
-// Empty if an Engine can use the list; else what is wrong, with the policy's name.
-[[nodiscard]] std::string check_policies(std::span<const NamedRate> rates);
 
 }  // namespace pail::engine

@@ -1,6 +1,7 @@
 // What the engine is asked and what it answers: plain values, borrowed keys.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,6 +13,8 @@ inline constexpr std::size_t kMinKeyBytes = 1;
 inline constexpr std::size_t kMaxKeyBytes = 1024;
 inline constexpr std::uint8_t kPriorities = 4;  // 0 lowest, the default, to 3
 inline constexpr std::uint64_t kWaitForever = ~std::uint64_t{0};
+inline constexpr std::size_t kMaxLayers = 8;
+inline constexpr std::uint8_t kNoLayer = 255;
 
 enum class Verdict : std::uint8_t {
   admitted,
@@ -52,11 +55,38 @@ struct Decision {
   Verdict verdict = Verdict::admitted;
   std::uint32_t granted = 0;
   std::uint32_t remaining = 0;  // what the same priority could still take, after this decision
-  std::uint32_t limit = 0;      // the burst; 0 where no limit was found to apply
+  // The burst, or the most in a window or at once; 0 where no limit was found to apply.
+  std::uint32_t limit = 0;
   std::uint16_t policy_version = 0;
   std::uint64_t wait_ns = 0;     // admitted: hold; refused: retry after; never: kWaitForever
   std::uint64_t reset_ns = 0;    // until the key is as good as new
   std::string_view reason = {};  // static text where the verdict is bad_request
+};
+
+// One limit of a decision that takes from several.
+struct Layer {
+  std::uint32_t policy = 0;
+  std::uint32_t cost = 1;  // at least 1
+  std::span<const std::byte> key = {};
+};
+
+struct LayerState {
+  std::uint32_t remaining = 0;
+  std::uint32_t limit = 0;
+  std::uint64_t reset_ns = 0;
+};
+
+// All layers together: `remaining` and `limit` of the tightest one, the longest wait and reset.
+struct LayersDecision {
+  Decision decision;
+  std::uint8_t layer = kNoLayer;  // which one refused, or is wrong
+  std::array<LayerState, kMaxLayers> layers{};
+};
+
+// A permit of a concurrency policy. The id names the round that counts it and is hard to make up.
+struct Grant {
+  std::uint64_t id = 0;
+  std::uint64_t ttl_ns = 0;
 };
 
 }  // namespace pail::engine

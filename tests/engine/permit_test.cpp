@@ -123,13 +123,18 @@ class Trial {
     if (!was_there) {
       return permit.round >= round(store_.true_now) - 1 ? "not released" : nullptr;
     }
+    lapsed_ = permit;
     permits_[which] = permits_.back();
     permits_.pop_back();
     return nullptr;
   }
 
   const char* renew() {
-    if (permits_.empty()) return nullptr;
+    if (permits_.empty() || random_.one_in(8)) {  // one that is no more; nothing may come of it
+      if (is_known(lapsed_.mark)) return nullptr;
+      const auto renewed = renew_permit(store_, rule_, kEpoch, kKey, lapsed_.mark, 1, reading_);
+      return renewed.fate == PermitFate::lapsed ? nullptr : "renewed nobody's";
+    }
     Permit& permit = permits_[random_.below(permits_.size())];
     const RenewedPermit renewed =
         renew_permit(store_, rule_, kEpoch, kKey, permit.mark, permit.tokens, reading_);

@@ -1,4 +1,5 @@
 // What makes a rate usable, and whether people are told why one is not.
+#include "server/engine/policy_spec.hpp"
 #include "server/engine/rate.hpp"
 
 #include <doctest/doctest.h>

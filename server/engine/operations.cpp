@@ -1,0 +1,222 @@
+// What is decided one by one: several limits at once, takes that are settled later, permits.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "server/engine/permit_entries.hpp"
+#include "server/engine/worker_impl.hpp"
+
+namespace pail::engine {
+namespace {
+
+constexpr unsigned kProofBits = 34;
+constexpr Mark mark_of_grant(std::uint64_t id) noexcept {
+  return static_cast<Mark>(id >> kProofBits);
+}
+
+constexpr std::string_view kNoPermits =
+    "the policy is no concurrency policy: it gives no permits, TAKE from it";
+// The answer names no layer's numbers but the tightest's, and the longest of the times.
+void summarize(LayersDecision& all, std::span<const PlannedLayer> layers,
+               const LayersJudgement& judged) noexcept {
+  all.layer = judged.refusing;
+  Decision& decision = all.decision;
+  decision.remaining = std::numeric_limits<std::uint32_t>::max();
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    Decision one;
+    answer(one, *layers[i].limit, judged.layers[i]);
+    all.layers[i] = {one.remaining, one.limit, one.reset_ns};
+    if (one.remaining < decision.remaining) {
+      decision.remaining = one.remaining;
+      decision.limit = one.limit;
+    }
+    decision.reset_ns = std::max(decision.reset_ns, one.reset_ns);
+    if (judged.refusing == kNoLayer) {
+      decision.wait_ns = std::max(decision.wait_ns, one.wait_ns);
+      decision.granted += one.granted;
+    } else if (judged.refusing == i) {
+      decision.verdict = one.verdict;
+      decision.wait_ns = one.wait_ns;
+    }
+  }
+}
+
+}  // namespace
+
+// For what is asked by policy only. plan.policy is nothing where the decision is made: refused.
+Plan Worker::Impl::plan_policy(const Request& request, Decision& decision) noexcept {
+  decision = {};
+  Plan plan;
+  const Policy* const policy = engine.policies.find(request.policy);
+  if (const std::string_view fault = find_fault(request); !fault.empty()) {
+    refuse(decision, Verdict::bad_request, fault);
+  } else if (request.has_inline_rate) {
+    refuse(decision, Verdict::bad_request, "this is for named policies, not for an inline limit");
+  } else if (policy == nullptr) {
+    refuse(decision, Verdict::unknown_policy, "there is no policy of this id");
+  } else {
+    plan.policy = policy;
+    plan.hash = KeyHasher::hash(policy->prefix, request.key);
+    decision.policy_version = engine.policies.version();
+  }
+  return plan;
+}
+
+Plan Worker::Impl::plan_permit(const Request& request, Decision& decision) noexcept {
+  Plan plan = plan_policy(request, decision);
+  if (plan.policy != nullptr && plan.policy->limit.algorithm != Algorithm::concurrency) {
+    refuse(decision, Verdict::bad_request, kNoPermits);
+    plan.policy = nullptr;
+  }
+  return plan;
+}
+
+// Its upper 30 bits are the mark; the others prove that this server gave it for this key and cost.
+std::uint64_t Worker::Impl::grant_id(KeyHash hash, Mark mark, std::uint32_t cost) const noexcept {
+  std::array<std::byte, 16> bytes;
+  std::memcpy(bytes.data(), &hash.low, 8);
+  std::memcpy(bytes.data() + 8, &mark, 4);
+  std::memcpy(bytes.data() + 12, &cost, 4);
+  const std::uint64_t proof = KeyHasher::hash(engine.by_grant, bytes).low >> (64 - kProofBits);
+  return std::uint64_t{mark} << kProofBits | proof;
+}
+
+// False: refused, and all.layer names the layer that is wrong.
+bool Worker::Impl::plan_layers(std::span<const Layer> layers, std::uint8_t priority,
+                               LayersDecision& all,
+                               std::array<PlannedLayer, kMaxLayers>& plans) noexcept {
+  const auto wrong = [&](std::string_view reason) {
+    refuse(all.decision, Verdict::bad_request, reason);
+    return false;
+  };
+  if (layers.empty() || layers.size() > kMaxLayers) return wrong("there are 1 to 8 layers");
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    all.layer = static_cast<std::uint8_t>(i);
+    Request request;
+    request.policy = layers[i].policy;
+    request.cost = layers[i].cost;
+    request.key = layers[i].key;
+    request.priority = priority;
+    const Plan plan = plan_policy(request, all.decision);
+    if (plan.policy == nullptr) return false;
+    if (plan.policy->limit.algorithm == Algorithm::concurrency) return wrong(kOnlyPermits);
+    for (std::size_t j = 0; j < i; ++j) {
+      if (plans[j].hash.high == plan.hash.high && plans[j].hash.low == plan.hash.low) {
+        return wrong("two layers have the same policy and key");
+      }
+    }
+    plans[i] = {&plan.policy->limit, plan.hash, layers[i].cost};
+    engine.table.prefetch_slot(plan.hash);
+  }
+  all.layer = kNoLayer;
+  return true;
+}
+
+void Worker::take_all(std::span<const Layer> layers, std::uint8_t priority, Ticks now,
+                      LayersDecision& decision) noexcept {
+  decision = {};
+  std::array<PlannedLayer, kMaxLayers> plans;
+  if (!impl_->plan_layers(layers, priority, decision, plans)) return;
+  TableStore store = impl_->store();
+  const std::span<const PlannedLayer> planned(plans.data(), layers.size());
+  const LayersJudgement judged =
+      take_layers(store, impl_->engine.epoch, planned, priority, usable_now(now));
+  summarize(decision, planned, judged);
+}
+
+void Worker::take_to_settle(const Request& request, Ticks now, Decision& decision,
+                            Receipt& receipt) noexcept {
+  const Plan plan = impl_->plan_policy(request, decision);
+  if (plan.policy == nullptr) return;
+  if (plan.policy->limit.algorithm == Algorithm::concurrency) {
+    return refuse(decision, Verdict::bad_request, kOnlyPermits);
+  }
+  const Judgement judgement = impl_->judge(plan, ask_of(request), usable_now(now), Mode::take);
+  answer(decision, plan.policy->limit, judgement);
+  receipt = {.entry = judgement.entry,
+             .at = judgement.at,
+             .tokens = judgement.granted,
+             .mark = judgement.mark,
+             .policy = request.policy,
+             .policy_version = decision.policy_version,
+             .key = plan.hash};
+}
+
+void Worker::settle(const Request& request, const Receipt& receipt, Ticks now,
+                    Decision& decision) noexcept {
+  Request checked = request;
+  checked.action = Action::peek;  // of cost 0 is fine: nothing was used
+  const Plan plan = impl_->plan_policy(checked, decision);
+  if (plan.policy == nullptr) return;
+  const bool is_same = receipt.policy == request.policy && receipt.key.high == plan.hash.high &&
+                       receipt.key.low == plan.hash.low;
+  if (!is_same || receipt.policy_version != decision.policy_version) {
+    return refuse(decision, Verdict::bad_request,
+                  is_same ? "the policy has changed since: nothing is settled"
+                          : "the grant was for another policy or key");
+  }
+  TableStore store = impl_->store();
+  answer(decision, plan.policy->limit,
+         engine::settle(store, plan.policy->limit, impl_->engine.epoch, plan.hash, receipt,
+                        request.cost, usable_now(now)));
+}
+
+void Worker::acquire(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept {
+  const Plan plan = impl_->plan_permit(request, decision);
+  if (plan.policy == nullptr) return;
+  Ask ask = ask_of(request);
+  ask.partial = false;  // a grant is of its cost
+  const Judgement judgement = impl_->judge(plan, ask, usable_now(now), Mode::take);
+  answer(decision, plan.policy->limit, judgement);
+  grant = {impl_->grant_id(plan.hash, judgement.mark, request.cost),
+           std::uint64_t{plan.policy->limit.rule.seconds} * 1'000'000'000};
+}
+
+void Worker::renew(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept {
+  const Plan plan = impl_->plan_permit(request, decision);
+  if (plan.policy == nullptr) return;
+  const Limit& limit = plan.policy->limit;
+  const Mark mark = mark_of_grant(grant.id);
+  RenewedPermit renewed;
+  now = usable_now(now);
+  if (grant.id == impl_->grant_id(plan.hash, mark, request.cost)) {
+    TableStore store = impl_->store();
+    renewed =
+        renew_permit(store, limit.rule, impl_->engine.epoch, plan.hash, mark, request.cost, now);
+  }
+  Ask ask = ask_of(request);
+  ask.partial = false;
+  if (renewed.fate == PermitFate::kept) ask.cost = 0;
+  Judgement judgement = impl_->judge(plan, ask, now, Mode::peek);
+  if (renewed.fate == PermitFate::kept) {
+    judgement.granted = request.cost;
+    grant = {impl_->grant_id(plan.hash, renewed.mark, request.cost),
+             std::uint64_t{limit.rule.seconds} * 1'000'000'000};
+  } else {
+    judgement.granted = 0;
+    if (judgement.verdict != Verdict::never) judgement.verdict = Verdict::denied;
+    if (renewed.fate == PermitFate::full) judgement.verdict = Verdict::table_full;
+  }
+  answer(decision, limit, judgement);
+}
+
+void Worker::release(const Request& request, std::uint64_t grant, Ticks now,
+                     Decision& decision) noexcept {
+  const Plan plan = impl_->plan_permit(request, decision);
+  if (plan.policy == nullptr) return;
+  const Limit& limit = plan.policy->limit;
+  const Mark mark = mark_of_grant(grant);
+  bool is_back = false;
+  now = usable_now(now);
+  if (grant == impl_->grant_id(plan.hash, mark, request.cost)) {
+    TableStore store = impl_->store();
+    is_back =
+        release_permit(store, limit.rule, impl_->engine.epoch, plan.hash, mark, request.cost, now);
+  }
+  const Ask look{.cost = 0, .priority = request.priority, .partial = false};
+  Judgement judgement = impl_->judge(plan, look, now, Mode::peek);
+  judgement.granted = is_back ? request.cost : 0;
+  answer(decision, limit, judgement);
+}
+
+}  // namespace pail::engine

@@ -1,0 +1,44 @@
+// A named limit as people write it: what a line of configuration says, before it is checked.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "server/engine/calendar.hpp"
+#include "server/engine/keyed_hash.hpp"
+#include "server/engine/limit.hpp"
+#include "server/engine/request.hpp"
+
+namespace pail::engine {
+
+struct PolicySpec {
+  std::string name = {};
+  // protocol::policy_id(name), computed by the caller: the engine knows no protocol.
+  std::uint32_t id = 0;
+  Rate rate = {};  // token_bucket, leaky_bucket
+  Algorithm algorithm = Algorithm::token_bucket;
+  // Of fixed_window and sliding_window: the most in a window. Of concurrency: at once.
+  std::uint32_t limit = 0;
+  WindowRule window = {};  // of concurrency: every(ttl in seconds)
+  // Tokens that each priority leaves for the higher ones; never more than the one below it.
+  std::array<std::uint32_t, kPriorities> reserve = {};
+  std::uint64_t max_wait_ns = 0;  // leaky_bucket: how long a request may be held
+  std::uint32_t max_debt = 0;     // tokens that a settlement may overdraw by; not of concurrency
+};
+using NamedRate = PolicySpec;  // its name while it knew token buckets only
+
+inline constexpr std::size_t kMaxPolicies = 65536;
+
+// Empty if the policy can be used; else what is wrong and what would be right.
+[[nodiscard]] std::string check_policy(const PolicySpec& spec);
+
+// Empty if an Engine can use the list; else what is wrong, with the policy's name.
+[[nodiscard]] std::string check_policies(std::span<const PolicySpec> specs);
+
+// For a policy that passed.
+[[nodiscard]] Limit make_limit(const PolicySpec& spec);
+
+}  // namespace pail::engine

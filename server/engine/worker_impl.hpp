@@ -1,0 +1,115 @@
+// What an Engine and a Worker are made of: for engine.cpp (batches of takes) and operations.cpp
+// (what is decided one by one) only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "server/engine/engine.hpp"
+#include "server/engine/judge.hpp"
+#include "server/engine/keyed_hash.hpp"
+#include "server/engine/layers.hpp"
+#include "server/engine/policy.hpp"
+#include "server/engine/rate_memo.hpp"
+#include "server/engine/simple_table.hpp"
+
+namespace pail::engine {
+
+using KeyTable = SimpleTable;
+
+// A request that passed all checks. Borrows the limit for as long as its group is decided.
+struct Plan {
+  const TokenBucket* limit = nullptr;  // nothing: already answered
+  const Policy* policy = nullptr;      // of another algorithm than the token bucket
+  KeyHash hash;
+};
+
+// The table as judge.hpp wants it.
+struct TableStore {
+  KeyTable& table;
+  KeyTable::Participant& participant;
+  const ClockSource& clock;
+
+  template <class Decide>
+  Outcome update(KeyHash hash, Access access, Ticks now, Decide&& decide) noexcept {
+    return table.update(participant, hash, access, now, std::forward<Decide>(decide));
+  }
+  [[nodiscard]] Ticks fresh(Ticks at) const noexcept { return clock.fresh(at); }
+};
+
+// The word and the time that the decision which counts was made on.
+struct Seen {
+  Word word = 0;
+  Ticks now = 0;
+};
+
+struct Engine::Impl {
+  Impl(const Options& options, PolicySet&& set)
+      : hasher(options.secret),
+        policies(std::move(set)),
+        by_key(hasher.prefix(Identity{})),
+        by_grant(hasher.prefix(Identity{.kind = Identity::Kind::grant})),
+        epoch(UtcEpoch::from_ns(options.utc_epoch_ns)),
+        table(options.max_keys) {}
+
+  const KeyHasher hasher;
+  const PolicySet policies;
+  const KeyHasher::Prefix by_key;  // of the identity of keys with an inline limit
+  const KeyHasher::Prefix by_grant;
+  const UtcEpoch epoch;
+  KeyTable table;  // shared by all workers
+};
+
+struct Worker::Impl {
+  Impl(Engine::Impl& the_engine, ClockSource the_clock)
+      : engine(the_engine), participant(engine.table.enroll()), clock(the_clock) {}
+
+  void decide_group(std::span<const Request> requests, Ticks now,
+                    std::span<Decision> decisions) noexcept;
+  [[nodiscard]] Plan plan(const Request& request, Decision& decision) noexcept;
+  void execute(const Request& request, const Plan& plan, Ticks now, Decision& decision) noexcept;
+  void take_from(const Plan& plan, const Ask& ask, Ticks now, Decision& decision) noexcept;
+  Ticks reset_word(KeyHash hash, Ticks now) noexcept;
+  void reset_key(const Plan& plan, std::uint8_t priority, Ticks now, Decision& decision) noexcept;
+  [[nodiscard]] Seen look(const Plan& plan, Ticks now) noexcept;
+
+  void execute_policy(const Request& request, const Plan& plan, Ticks now,
+                      Decision& decision) noexcept;
+  [[nodiscard]] Plan plan_policy(const Request& request, Decision& decision) noexcept;
+  [[nodiscard]] Plan plan_permit(const Request& request, Decision& decision) noexcept;
+  [[nodiscard]] bool plan_layers(std::span<const Layer> layers, std::uint8_t priority,
+                                 LayersDecision& all,
+                                 std::array<PlannedLayer, kMaxLayers>& plans) noexcept;
+  [[nodiscard]] Judgement judge(const Plan& plan, const Ask& ask, Ticks now, Mode mode) noexcept {
+    TableStore store = this->store();
+    return engine::judge(store, plan.policy->limit, engine.epoch, plan.hash, ask, now, mode);
+  }
+  [[nodiscard]] TableStore store() noexcept { return {engine.table, participant, clock}; }
+  [[nodiscard]] std::uint64_t grant_id(KeyHash hash, Mark mark, std::uint32_t cost) const noexcept;
+
+  Engine::Impl& engine;
+  KeyTable::Participant participant;
+  const ClockSource clock;
+  RateMemo memo;
+};
+
+inline void refuse(Decision& decision, Verdict verdict, std::string_view reason) noexcept {
+  decision.verdict = verdict;
+  decision.reason = reason;
+}
+
+// Empty, or what is wrong with the request whatever its limit may be.
+[[nodiscard]] std::string_view find_fault(const Request& request) noexcept;
+
+void answer(Decision& decision, const Limit& limit, const Judgement& judgement) noexcept;
+
+[[nodiscard]] constexpr Ask ask_of(const Request& request) noexcept {
+  return {request.cost, request.priority, request.partial};
+}
+
+inline constexpr std::string_view kOnlyPermits =
+    "a concurrency policy gives permits: ACQUIRE one, and RELEASE it";
+
+}  // namespace pail::engine
