@@ -41,7 +41,19 @@ std::string explained(const IoError& error) {
   }
 }
 
+// The backend takes it for our own fault if the kernel refuses to enter its ring, so that is tried
+// before there is one.
+tl::expected<void, IoError> try_to_enter() noexcept {
+  auto ring = Ring::make(4, 8);
+  if (!ring) return tl::unexpected(ring.error());
+  io_uring_prep_nop(io_uring_get_sqe((*ring)->get()));
+  const int result = io_uring_submit_and_wait((*ring)->get(), 1);
+  if (result < 0) return tl::unexpected(error_of("io_uring_enter", -result));
+  return {};
+}
+
 tl::expected<void, IoError> try_everything() noexcept {
+  if (auto entered = try_to_enter(); !entered) return entered;
   const Sizes tiny{.submissions = 4, .completions = 8, .chunks = 2, .chunk_bytes = 64};
   auto backend = make_backend(Kind::uring, tiny);
   if (!backend) return tl::unexpected(backend.error());
