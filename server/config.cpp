@@ -7,6 +7,7 @@
 
 #include "protocol/limit_text.hpp"
 #include "server/cpus.hpp"
+#include "server/limit_flags.hpp"
 
 namespace pail::server {
 namespace {
@@ -23,6 +24,7 @@ struct Flags {
   std::string congestion;
   std::string ready_file;
   std::string io = "auto";
+  LimitFlags limits;
   std::string log_format = "text";
   std::string log_level = "info";
 };
@@ -90,6 +92,9 @@ tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
                                     : IoChoice::automatic;
   config.log.format = flags.log_format == "json" ? LogFormat::json : LogFormat::text;
   config.log.level = log_level_of(flags.log_level);
+  auto limits = to_limits(flags.limits, config.shards);
+  if (!limits) return wrong(limits.error());
+  config.limits = *limits;
   if (auto result = read_listen(flags, config); !result) return tl::unexpected(result.error());
   if (auto result = read_policies(flags, config); !result) return tl::unexpected(result.error());
   return config;
@@ -125,6 +130,7 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--io", flags.io, "How to talk to the kernel")
       ->check(CLI::IsMember({"auto", "uring", "epoll"}))
       ->capture_default_str();
+  add_limit_flags(app, flags.limits);
   app.add_option("--log-format", flags.log_format, "How lines on the error stream look")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

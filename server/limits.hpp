@@ -33,6 +33,12 @@ struct ShardLimits {
   // received from one chunk a turn, so that the others get theirs.
   std::uint32_t flood_chunks = 4;
 
+  // A shard whose turns all took longer than the first for the time of the second lags behind (see
+  // backlog.hpp): from then on connections that have more waiting are answered `overloaded` until
+  // nothing waits. The first as 0: never.
+  std::uint32_t long_turn_us = 5'000;
+  std::uint32_t overload_interval_us = 100'000;
+
   std::uint32_t hello_timeout_ms = 5'000;   // from accept until HELLO is whole
   std::uint32_t stuck_timeout_ms = 30'000;  // no reply byte could be sent, or half a frame came
   std::uint32_t hoarding_timeout_ms = 1'000;
@@ -61,6 +67,7 @@ static_assert(kDefaultLimits.reply_reserve_bytes >=
                       protocol::kRequestHeaderBytes * protocol::kReplyHeaderBytes,
               "the replies to all that one turn can receive");
 static_assert(kDefaultLimits.hoard_bytes >= 2 * frontend::ReplyBlock::kSizeBytes);
+static_assert(kDefaultLimits.long_turn_us * 10 <= kDefaultLimits.overload_interval_us);
 static_assert(kDefaultLimits.hoard_bytes < kDefaultLimits.reply_window_bytes);
 static_assert(kDefaultLimits.hoarding_timeout_ms <= kDefaultLimits.stuck_timeout_ms);
 static_assert(kDefaultLimits.drain_ms < kHardStopMs);

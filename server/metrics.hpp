@@ -25,6 +25,7 @@ enum class ShardCount : std::uint8_t {
   sends,
   read_stops,  // a peer does not read its replies
   floods,      // a peer sends more than its share
+  sheddings,   // times that a connection's backlog was answered `overloaded`
   out_of_chunks,
   completion_overflows,
   hello_timeouts,
@@ -54,6 +55,7 @@ inline constexpr std::array<std::string_view, kShardCounts> kShardCountLabels = 
     "sends",
     "read_stops",
     "floods",
+    "sheddings",
     "out_of_chunks",
     "completion_overflows",
     "hello_timeouts",

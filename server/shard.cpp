@@ -16,6 +16,8 @@ void Shard::run_once() noexcept {
   worker_->online();
 
   now_ = clock_.now();  // the one reading of the clock for all decisions of this turn
+  backlog_.begin_turn(now_.us);
+  now_.turn_us = backlog_.turn_us();
   ++turn_;
   count(ShardCount::turns);
   count(ShardCount::events, events.size());
@@ -85,7 +87,8 @@ void Shard::interpret(Connection& connection, const io::Event& event) noexcept {
     return cut(connection);
   }
   const bool was_greeted = connection.session.is_greeted();
-  switch (native_->receive(connection.session, event.data, now_, connection.replies)) {
+  const auto service = service_for(connection, event.data.size());
+  switch (native_->receive(connection.session, event.data, now_, connection.replies, service)) {
     case frontend::Outcome::keep:
       if (!was_greeted && connection.session.is_greeted()) connection.deadline_us = 0;
       break;
@@ -116,6 +119,21 @@ void Shard::note_flood(Connection& connection, std::size_t received_bytes) noexc
   } else if (connection.is_flood && received_bytes < limits_.io.chunk_bytes / 2) {
     connection.is_flood = false;
   }
+}
+
+// Shed is who keeps more waiting than is taken in a turn, while the shard has no short turns: what
+// waits is answered at once and cheaply, and what comes after it is served in time again.
+frontend::Service Shard::service_for(Connection& connection, std::size_t received_bytes) noexcept {
+  const bool has_more = received_bytes == limits_.io.chunk_bytes;
+  if (has_more) backlog_.note_more_waiting();
+  if (!has_more) {
+    connection.is_shed = false;
+  } else if (!connection.is_shed && backlog_.is_standing()) {
+    connection.is_shed = true;
+    count(ShardCount::sheddings);
+    note(Fault::overloaded, connection.socket);
+  }
+  return connection.is_shed ? frontend::Service::shedding : frontend::Service::normal;
 }
 
 void Shard::on_sent(const io::Event& event) noexcept {

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "server/backlog.hpp"
 #include "server/clock.hpp"
 #include "server/connection.hpp"
 #include "server/faults.hpp"
@@ -69,6 +70,8 @@ class Shard {
 
   void interpret(Connection& connection, const io::Event& event) noexcept;
   void note_flood(Connection& connection, std::size_t received_bytes) noexcept;
+  [[nodiscard]] frontend::Service service_for(Connection& connection,
+                                              std::size_t received_bytes) noexcept;
 
   void settle_touched() noexcept;
   void settle(std::uint32_t slot) noexcept;
@@ -118,6 +121,7 @@ class Shard {
   std::vector<std::uint32_t> touched_;  // slots to settle at the end of the turn
 
   frontend::Now now_;  // of this turn
+  Backlog backlog_;
   std::uint64_t turn_ = 0;
   std::uint64_t next_tick_us_ = 0;
   std::uint32_t next_to_check_ = 0;

@@ -27,7 +27,11 @@ bool is_final(int code) noexcept {
 }  // namespace
 
 Shard::Shard(engine::Engine& engine, const Clock& clock, ShardOptions options)
-    : engine_(engine), clock_(clock), options_(std::move(options)), limits_(options_.limits) {
+    : engine_(engine),
+      clock_(clock),
+      options_(std::move(options)),
+      limits_(options_.limits),
+      backlog_(limits_.long_turn_us, limits_.overload_interval_us) {
   for (const int descriptor : options_.listeners) listeners_.push_back(Listening{descriptor});
   handed_over_.reserve(limits_.max_handed_over);
 }
@@ -194,7 +198,7 @@ int Shard::patience_ms() const noexcept {
       std::all_of(listeners_.begin(), listeners_.end(),
                   [](const Listening& l) { return l.is_accepting || l.is_given_up; });
   const bool has_deadlines = connections_->live() > 0 || is_draining_ || !is_accepting;
-  if (!touched_.empty()) return 0;
+  if (!touched_.empty() || backlog_.is_more_waiting()) return 0;
   return has_deadlines ? static_cast<int>(limits_.tick_ms) : -1;
 }
 

@@ -59,7 +59,8 @@ constexpr std::string_view text_for(const engine::Decision& decision) noexcept {
 }  // namespace
 
 Outcome Native::receive(NativeSession& session, protocol::Bytes chunk, const Now& now,
-                        ReplyQueue& replies) noexcept {
+                        ReplyQueue& replies, Service service) noexcept {
+  service_ = service;
   session.reader_.feed(chunk);
   stats_left_ = kStatsPerChunk;
   if (!session.is_greeted_) {
@@ -156,8 +157,16 @@ void Native::add(const protocol::Request& request, const Now& now) noexcept {
   frame.status = Status::ok;
   frame.text = {};
   if (request.op == Op::ping) return;
-  if (protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us))) {
-    frame.status = Status::expired;
+  // What would be answered too late is not decided, so that it is not charged either.
+  const auto leaves_us = static_cast<std::uint32_t>(now.us + now.turn_us);
+  if (protocol::has_expired(request.expires_us, leaves_us)) {
+    const bool is_past =
+        protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us));
+    frame.status = is_past ? Status::expired : Status::overloaded;
+    return;
+  }
+  if (service_ == Service::shedding && request.op != Op::reset) [[unlikely]] {
+    frame.status = Status::overloaded;
     return;
   }
   frame.is_decided = true;

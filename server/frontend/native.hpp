@@ -24,6 +24,14 @@ namespace pail::frontend {
 struct Now {
   engine::Ticks ticks = 0;
   std::uint64_t us = 0;  // the same moment, as clients are told it
+  // How much later the replies of this turn leave, as far as one can tell.
+  std::uint32_t turn_us = 0;
+};
+
+// What a connection gets where more arrives than can be decided.
+enum class Service : std::uint8_t {
+  normal,
+  shedding,  // `overloaded` to all that would be decided: nothing is charged
 };
 
 // What the server says about itself in HELLO.
@@ -87,7 +95,7 @@ class Native {
   // Interprets `chunk`, the next bytes of the session's stream. All replies go to `replies`, those
   // to frames before a malformed one included.
   [[nodiscard]] Outcome receive(NativeSession& session, protocol::Bytes chunk, const Now& now,
-                                ReplyQueue& replies) noexcept;
+                                ReplyQueue& replies, Service service = Service::normal) noexcept;
 
   // After Outcome::close.
   [[nodiscard]] const Refusal& refusal() const noexcept { return refusal_; }
@@ -129,6 +137,7 @@ class Native {
   std::size_t stats_left_ = 0;  // of kStatsPerChunk
   Refusal refusal_;
   Group group_;
+  Service service_ = Service::normal;  // of the chunk that is being received
 };
 
 }  // namespace pail::frontend

@@ -48,6 +48,20 @@ TEST_CASE("everything at once") {
   CHECK(config->log.level == LogLevel::warning);
 }
 
+TEST_CASE("limits are of the whole server, and shared out to the shards") {
+  const auto config =
+      parse({"--shards", "4", "--max-connections", "10", "--reply-memory", "80", "--hello-timeout",
+             "2", "--stuck-timeout", "1", "--idle-timeout", "60", "--long-turn", "700"});
+  REQUIRE(config);
+  CHECK(config->limits.max_connections == 3);
+  CHECK(config->limits.reply_memory_bytes == 20 * 1024 * 1024);
+  CHECK(config->limits.hello_timeout_ms == 2'000);
+  CHECK(config->limits.stuck_timeout_ms == 1'000);
+  CHECK(config->limits.hoarding_timeout_ms <= config->limits.stuck_timeout_ms);
+  CHECK(config->limits.idle_timeout_ms == 60'000);
+  CHECK(config->limits.long_turn_us == 700);
+}
+
 TEST_CASE("what is wrong is said") {
   struct {
     std::vector<const char*> arguments;
@@ -57,6 +71,9 @@ TEST_CASE("what is wrong is said") {
       {{"--listen", "0.0.0.0:7245"}, "--insecure"},
       {{"--listen", "192.0.2.1:7245"}, "--insecure"},
       {{"--shards", "0"}, "--shards"},
+      {{"--shards", "2", "--reply-memory", "20"}, "--reply-memory 20: 34 MiB at least"},
+      {{"--max-connections", "0"}, "--max-connections"},
+      {{"--idle-timeout", "soon"}, "--idle-timeout"},
       {{"--shards", "65"}, "--shards"},
       {{"--keys", "0"}, "--keys"},
       {{"--policy", "noequals"}, "--policy noequals"},

@@ -1,6 +1,6 @@
 // Concern: limits hold for a crowd as for one peer, and nobody who behaves pays for those who do
 // not. Method: small limits, peers that stop half-way, and a healthy client beside them.
-#include <poll.h>
+#include <thread>
 
 #include "tests/server/fixture.hpp"
 
@@ -108,6 +108,44 @@ TEST_CASE("when reply memory is short, stuck peers are given up sooner") {
     }));
     CHECK(eventually([&] { return server->connections() == 0; }));
     CHECK(server.is_healthy());
+  }
+}
+
+// Every turn counts as long here, so a connection that has more waiting is shed.
+TEST_CASE("a standing backlog is answered overloaded, charges nothing, and ends") {
+  for (const auto io : kBackends) {
+    auto config = local_config(io);
+    config.limits.long_turn_us = 1;
+    config.limits.overload_interval_us = 1;
+    TestServer server(config);
+    RawClient flooder = server.greeted();
+    constexpr std::uint32_t kTakes = 100'000;
+    Octets flood;
+    for (std::uint32_t i = 0; i < kTakes; ++i) {
+      const Octets take = request_bytes(slow_take(i + 1, "backlog", 1'000'000));
+      flood.insert(flood.end(), take.begin(), take.end());
+    }
+    std::thread sender([&] { flooder.send(flood); });
+    std::uint32_t admitted = 0;
+    std::uint32_t overloaded = 0;
+    for (std::uint32_t i = 0; i < kTakes; ++i) {
+      const auto reply = flooder.reply();
+      if (!reply || reply->tag != i + 1) {
+        FAIL_CHECK("reply ", i, " is missing");
+        break;
+      }
+      if (reply->status == protocol::Status::ok) ++admitted;
+      if (reply->status == protocol::Status::overloaded) ++overloaded;
+    }
+    sender.join();
+    CHECK(admitted + overloaded == kTakes);
+    CHECK(overloaded > 0);
+    CHECK(server->count(ShardCount::sheddings) > 0);
+    REQUIRE(flooder.send(request_bytes(slow_take(7, "backlog", 1'000'000))));
+    const auto reply = flooder.reply();
+    REQUIRE(reply);
+    CHECK(reply->status == protocol::Status::ok);
+    CHECK(reply->remaining == 1'000'000 - admitted - 1);
   }
 }
 
