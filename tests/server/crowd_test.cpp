@@ -118,7 +118,7 @@ TEST_CASE("peers that never read cost the reply memory and no more") {
       CHECK(paild.is_healthy());
     } while (pushed > 0);
     const std::size_t after = paild.resident_bytes();
-    MESSAGE(io, ": ", mute.size(), " peers that never read: ", (after - before) / kKiB, " KiB");
+    MESSAGE(std::string(io), ": ", mute.size(), " peers that never read: ", (after - before) / kKiB, " KiB");
     constexpr std::size_t kChunks =
         std::size_t{server::kDefaultLimits.io.chunks} * server::kDefaultLimits.io.chunk_bytes;
     if (!is_sanitized()) CHECK(after - before <= kReplyMemory + kChunks + 2 * kMiB);
@@ -139,7 +139,7 @@ TEST_CASE("thousands that say HELLO for ever cost little, and are let go") {
     }
     CHECK(paild.is_healthy());
     const std::size_t after = paild.resident_bytes();
-    MESSAGE(io, ": ", (after - before) / count, " bytes for each of ", count);
+    MESSAGE(std::string(io), ": ", (after - before) / count, " bytes for each of ", count);
     if (!is_sanitized()) CHECK((after - before) / count <= 16 * kKiB);
     for (RawClient& client : crowd) CHECK(client.wait_for_end());
     CHECK(paild.is_healthy());
