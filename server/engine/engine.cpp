@@ -18,6 +18,9 @@ namespace {
 constexpr std::size_t kGroup = 16;
 static_assert(kGroup <= RateMemo::kKept);
 
+// plan, execute and take_from have one caller each, in the batch, and external linkage: where they
+// are not told to be inline, the compiler calls them, for 16% more instructions a decision.
+
 // What RESET of a key without a policy answers by: it has no limit to tell about.
 constexpr TokenBucket kNoLimit{};
 
@@ -45,17 +48,6 @@ void answer_never(Decision& decision, const TokenBucket& limit, const Ask& ask,
 
 }  // namespace
 
-// Empty, or what is wrong with the request whatever its limit may be.
-std::string_view find_fault(const Request& request) noexcept {
-  if (request.key.size() < kMinKeyBytes) return "the key is empty";
-  if (request.key.size() > kMaxKeyBytes) return "the key is longer than 1024 bytes";
-  if (request.priority >= kPriorities) return "the priority is above 3";
-  if (request.cost == 0 && request.action == Action::take) {
-    return "a take of cost 0 would never be limited: peek looks without taking";
-  }
-  return {};
-}
-
 void answer(Decision& decision, const Limit& limit, const Judgement& judgement) noexcept {
   decision.verdict = judgement.verdict;
   decision.granted = judgement.granted;
@@ -67,7 +59,8 @@ void answer(Decision& decision, const Limit& limit, const Judgement& judgement) 
   decision.reset_ns = ns_rounded_up(judgement.reset);
 }
 
-Plan Worker::Impl::plan(const Request& request, Decision& decision) noexcept {
+[[gnu::always_inline]] inline Plan Worker::Impl::plan(const Request& request,
+                                                      Decision& decision) noexcept {
   decision = {};
   if (const std::string_view fault = find_fault(request); !fault.empty()) {
     refuse(decision, Verdict::bad_request, fault);
@@ -112,8 +105,8 @@ Seen Worker::Impl::look(const Plan& plan, Ticks now) noexcept {
   return seen;
 }
 
-void Worker::Impl::take_from(const Plan& plan, const Ask& ask, Ticks now,
-                             Decision& decision) noexcept {
+[[gnu::always_inline]] inline void Worker::Impl::take_from(const Plan& plan, const Ask& ask,
+                                                           Ticks now, Decision& decision) noexcept {
   Seen seen;
   Step step;
   const Outcome outcome =
@@ -150,8 +143,8 @@ void Worker::Impl::reset_key(const Plan& plan, std::uint8_t priority, Ticks now,
   tell_state(decision, *plan.limit, priority, 0, reset_word(plan.hash, now));
 }
 
-void Worker::Impl::execute(const Request& request, const Plan& plan, Ticks now,
-                           Decision& decision) noexcept {
+[[gnu::always_inline]] inline void Worker::Impl::execute(const Request& request, const Plan& plan,
+                                                         Ticks now, Decision& decision) noexcept {
   if (plan.policy != nullptr) [[unlikely]]
     return execute_policy(request, plan, now, decision);
   if (request.action == Action::reset) return reset_key(plan, request.priority, now, decision);
@@ -179,8 +172,8 @@ void Worker::Impl::decide_group(std::span<const Request> requests, Ticks now,
 }
 
 // What is not the plain token bucket, from a batch.
-void Worker::Impl::execute_policy(const Request& request, const Plan& plan, Ticks now,
-                                  Decision& decision) noexcept {
+[[gnu::noinline]] void Worker::Impl::execute_policy(const Request& request, const Plan& plan,
+                                                    Ticks now, Decision& decision) noexcept {
   const Limit& limit = plan.policy->limit;
   Ask ask = ask_of(request);
   if (request.action == Action::reset) {

@@ -101,7 +101,15 @@ inline void refuse(Decision& decision, Verdict verdict, std::string_view reason)
 }
 
 // Empty, or what is wrong with the request whatever its limit may be.
-[[nodiscard]] std::string_view find_fault(const Request& request) noexcept;
+[[nodiscard]] inline std::string_view find_fault(const Request& request) noexcept {
+  if (request.key.size() < kMinKeyBytes) return "the key is empty";
+  if (request.key.size() > kMaxKeyBytes) return "the key is longer than 1024 bytes";
+  if (request.priority >= kPriorities) return "the priority is above 3";
+  if (request.cost == 0 && request.action == Action::take) {
+    return "a take of cost 0 would never be limited: peek looks without taking";
+  }
+  return {};
+}
 
 void answer(Decision& decision, const Limit& limit, const Judgement& judgement) noexcept;
 
