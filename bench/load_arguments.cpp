@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <pail/token.hpp>
 #include <random>
 #include <utility>
 
@@ -31,6 +33,19 @@ Target target_of(const LoadArguments& arguments) {
   if (arguments.method == "incr") target.method = RedisMethod::incr;
   if (arguments.method == "throttle") target.method = RedisMethod::throttle;
   return target;
+}
+
+void read_token(const LoadArguments& arguments, LoadOptions& options) {
+  if (!arguments.token_file.empty()) {
+    auto token = pail::token_from_file(arguments.token_file);
+    if (!token) throw BadArguments("--token-file: " + token.error().text);
+    options.token = std::move(*token);
+  } else if (const char* token = std::getenv("PAIL_TOKEN"); token != nullptr) {
+    options.token = token;
+  }
+  if (options.token.size() > protocol::kMaxTokenBytes) {
+    throw BadArguments("PAIL_TOKEN: a token has 256 bytes at most");
+  }
 }
 
 void read_server(const LoadArguments& arguments, LoadOptions& options) {
@@ -82,6 +97,7 @@ void read_limit(const LoadArguments& arguments, LoadOptions& options) {
 }
 
 void read_keys(const LoadArguments& arguments, LoadOptions& options) {
+  read_token(arguments, options);
   options.distribution = need(parse_distribution(arguments.distribution), "--dist");
   if (options.keys > distinct_keys(options.key_size_bytes)) {
     throw BadArguments(

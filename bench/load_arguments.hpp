@@ -26,6 +26,7 @@ struct LoadArguments {
   std::string arrival;
   std::string trace;
   std::string mix = "take";
+  std::string token_file;
   std::string json;
   std::string csv;
   std::string hgrm;

@@ -9,6 +9,8 @@ void add_target_flags(CLI::App& app, LoadArguments& a) {
   LoadOptions& o = a.options;
   app.add_option("--server", a.server,
                  "Address of the server: HOST:PORT or unix:PATH (the target's usual port)");
+  app.add_option("--token-file", a.token_file,
+                 "File with the token that the server wants; else PAIL_TOKEN");
   app.add_option("--target", a.target,
                  "What the server is: pail, redis, memcached, or echo, the ceiling: started if no "
                  "--server is given")

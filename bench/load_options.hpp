@@ -28,6 +28,7 @@ struct LoadOptions {
   std::string script_sha;  // of the token bucket in Lua, where the target needs it
   protocol::Address server;
   std::string congestion;  // TCP congestion control of the generator's side; empty: the system's
+  std::string token;       // where the server wants one
   std::uint32_t connections = 50;
   std::uint32_t threads = 1;
   std::uint32_t pipeline = 1;

@@ -70,7 +70,7 @@ tl::expected<void, std::string> Loop::open_connection(std::uint32_t slot) {
   if (!socket) return tl::unexpected(socket.error());
   wire.socket = std::move(*socket);
   if (options_.target.is_native()) {
-    if (auto greeted = say_hello(wire.socket); !greeted) {
+    if (auto greeted = say_hello(wire.socket, options_.token); !greeted) {
       return tl::unexpected(fmt::format("{}: {}", options_.server.text, greeted.error()));
     }
     wire.replies = std::make_unique<ReplyChecker>(1, options_.mix);

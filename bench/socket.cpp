@@ -94,11 +94,12 @@ tl::expected<protocol::Address, std::string> address_of(const Socket& socket) {
   return protocol::address_from(address, size);
 }
 
-tl::expected<void, std::string> say_hello(const Socket& socket) {
+tl::expected<void, std::string> say_hello(const Socket& socket, const std::string& token) {
   setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &kHelloTimeout, sizeof kHelloTimeout);
   protocol::Hello hello;
   hello.tag = 1;
   hello.client_name = "pail-bench";
+  hello.token = token;
   std::array<std::byte, protocol::kMaxHelloBytes> buffer;
   const std::size_t size = protocol::encode(hello, buffer);
   if (send(socket.fd(), buffer.data(), size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) {

@@ -38,8 +38,9 @@ class Socket {
 // The address that a listening socket got, where the port asked for was 0.
 [[nodiscard]] tl::expected<protocol::Address, std::string> address_of(const Socket& socket);
 
-// Sends HELLO and waits for the answer, at most 5 s.
-[[nodiscard]] tl::expected<void, std::string> say_hello(const Socket& socket);
+// Sends HELLO, with the token where it is not empty, and waits for the answer, at most 5 s.
+[[nodiscard]] tl::expected<void, std::string> say_hello(const Socket& socket,
+                                                        const std::string& token);
 
 // Binds the calling thread to one CPU; nothing if `cpu` is negative.
 [[nodiscard]] tl::expected<void, std::string> pin_thread(int cpu);

@@ -4,6 +4,7 @@ find_package(CLI11 REQUIRED)            # flags
 find_package(tl-expected REQUIRED)      # results
 find_package(fmt REQUIRED)              # text
 find_package(nlohmann_json REQUIRED)    # JSON
+find_package(OpenSSL REQUIRED)          # digests of tokens
 find_package(spdlog REQUIRED)           # the server's log
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing)

@@ -21,6 +21,7 @@ struct Flags {
   std::size_t keys = Config{}.keys;
   std::vector<std::string> policies;
   bool insecure = false;
+  std::string token_file;
   std::string congestion;
   std::string ready_file;
   std::string io = "auto";
@@ -41,16 +42,25 @@ tl::expected<void, ConfigExit> read_listen(const Flags& flags, Config& config) {
   for (const std::string& text : texts) {
     auto address = protocol::parse_address(text);
     if (!address) return wrong(fmt::format("--listen {}: {}", text, address.error()));
-    if (!address->is_loopback && !flags.insecure) {
+    if (!address->is_loopback && !flags.insecure && flags.token_file.empty()) {
       return wrong(fmt::format(
           "--listen {}: this address can be reached from other machines, and anybody who reaches "
           "it "
-          "may spend budgets. Listen on 127.0.0.1 or unix:/path, or give --insecure if the network "
-          "itself keeps strangers out.",
+          "may spend budgets. Listen on 127.0.0.1 or unix:/path, give --token-file FILE, or "
+          "--insecure if the network itself keeps strangers out.",
           text));
     }
     config.listen.push_back(std::move(*address));
   }
+  return {};
+}
+
+tl::expected<void, ConfigExit> read_tokens(const Flags& flags, Config& config) {
+  config.token_file = flags.token_file;
+  if (flags.token_file.empty()) return {};
+  auto tokens = read_token_file(flags.token_file);
+  if (!tokens) return wrong("--token-file " + tokens.error());
+  config.tokens = std::move(*tokens);
   return {};
 }
 
@@ -96,6 +106,7 @@ tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   if (!limits) return wrong(limits.error());
   config.limits = *limits;
   if (auto result = read_listen(flags, config); !result) return tl::unexpected(result.error());
+  if (auto result = read_tokens(flags, config); !result) return tl::unexpected(result.error());
   if (auto result = read_policies(flags, config); !result) return tl::unexpected(result.error());
   return config;
 }
@@ -118,7 +129,13 @@ void add_flags(CLI::App& app, Flags& flags) {
                  "A named limit, repeatable: NAME=RATE,BURST as in partner=10/s,20")
       ->type_name("NAME=RATE,BURST")
       ->delimiter('\0');
-  app.add_flag("--insecure", flags.insecure, "Allow addresses that other machines can reach");
+  app.add_option(
+         "--token-file", flags.token_file,
+         "Serve only who shows a token of this file, whose lines are: name token [admin]; read "
+         "again on SIGHUP")
+      ->type_name("FILE");
+  app.add_flag("--insecure", flags.insecure,
+               "Allow addresses that other machines can reach without tokens");
   app.add_option(
          "--tcp-congestion", flags.congestion,
          "TCP congestion control of all connections: cubic where the system's default is bbr, "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/address.hpp"
+#include "server/access.hpp"
 #include "server/engine/rate.hpp"
 #include "server/limits.hpp"
 #include "server/log.hpp"
@@ -22,6 +23,8 @@ struct Config {
   std::size_t keys = std::size_t{1} << 20;
   std::vector<engine::PolicySpec> policies;
   bool is_insecure = false;
+  std::string token_file;          // empty: none; read again on SIGHUP
+  std::optional<Tokens> tokens;    // what was in it
   std::string congestion_control;  // empty: the system's
   std::string ready_file;          // empty: none
   IoChoice io = IoChoice::automatic;

@@ -59,7 +59,7 @@ class ConnectionTable {
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
   // kNone if all are taken. The slot is as new, but for its generation.
-  [[nodiscard]] std::uint32_t acquire(int socket) noexcept {
+  [[nodiscard]] std::uint32_t acquire(int socket, bool is_local) noexcept {
     std::uint32_t slot = first_free_;
     if (slot != kNone) {
       first_free_ = at(slot).next_free;
@@ -76,7 +76,8 @@ class ConnectionTable {
     connection.socket = socket;
     connection.stage = Stage::open;
     connection.session = frontend::NativeSession(
-        {carries_.data() + std::size_t{slot} * protocol::kMaxFrameBytes, protocol::kMaxFrameBytes});
+        {carries_.data() + std::size_t{slot} * protocol::kMaxFrameBytes, protocol::kMaxFrameBytes},
+        is_local);
     ++live_;
     return slot;
   }

@@ -22,6 +22,7 @@ sigset_t awaited_signals() noexcept {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -36,13 +37,30 @@ std::uint64_t now_ms() noexcept {
                                         .count());
 }
 
+// A mistake in the file changes nothing.
+void reload(Server& server, Log& log, const Config& config) {
+  if (config.token_file.empty()) {
+    return log.write({LogLevel::info, "reload", "nothing to reload: there is no token file"});
+  }
+  auto tokens = read_token_file(config.token_file);
+  if (!tokens) {
+    return log.write({LogLevel::error, "reload_failed", "the old tokens stay"},
+                     {{"reason", tokens.error()}});
+  }
+  const std::size_t count = tokens->size();
+  server.replace_tokens(std::move(*tokens));
+  log.write({LogLevel::info, "reload", "tokens reloaded"}, {{"tokens", count}});
+}
+
 // Until a signal asks for the end; its number. Meanwhile the log is told what the shards count.
-int watch(Server& server, Journal& journal, const sigset_t& signals) {
+int watch(Server& server, Log& log, const Config& config, const sigset_t& signals) {
+  Journal journal(log);
   for (;;) {
     const int number = sigtimedwait(&signals, nullptr, &kReportInterval);
     journal.report(now_ms(), server.fault_totals(),
                    [&server](Fault fault) { return server.take_note(fault); });
-    if (number > 0) return number;
+    if (number == SIGHUP) reload(server, log, config);
+    if (number == SIGINT || number == SIGTERM) return number;
   }
 }
 
@@ -73,8 +91,7 @@ int main(int argc, char** argv) {
     }
   }
 
-  Journal journal(log);
-  const int number = watch(**server, journal, signals);
+  const int number = watch(**server, log, *config, signals);
   log.write({LogLevel::info, "stop", "draining"},
             {{"signal", number == SIGINT ? "SIGINT" : "SIGTERM"},
              {"connections", (*server)->connections()}});

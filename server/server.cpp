@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <exception>
 #include <future>
 
@@ -56,7 +57,9 @@ tl::expected<std::unique_ptr<Server>, std::string> Server::start(const Config& c
 }
 
 Server::Server(const Config& config)
-    : key_capacity_(config.keys), engine_(engine_options(config, clock_)) {}
+    : access_(config.tokens),
+      key_capacity_(config.keys),
+      engine_(engine_options(config, clock_)) {}
 
 Server::~Server() {
   stop();
@@ -83,6 +86,9 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
   options.limits = config.limits;
   options.identity.boot_id = random_boot_id();
   options.services.stats = this;
+  options.services.gate = &access_;
+  options.is_local_only = std::all_of(config.listen.begin(), config.listen.end(),
+                                      [](const auto& address) { return address.is_loopback; });
   for (unsigned i = 0; i < config.shards; ++i) {
     options.listeners.clear();
     for (const io::Listener& listener : listeners_) {
@@ -124,6 +130,11 @@ std::vector<std::string> Server::addresses() const {
   return texts;
 }
 
+void Server::replace_tokens(Tokens tokens) noexcept {
+  access_.replace(std::move(tokens));
+  for (const auto& shard : shards_) shard->renew_permissions();
+}
+
 void Server::stop() noexcept {
   for (const auto& shard : shards_) shard->stop();
 }
@@ -152,6 +163,7 @@ FaultTotals Server::fault_totals() const noexcept {
     totals[static_cast<std::size_t>(fault)] = n;
   };
   set(Fault::refused_hello, count(frontend::NativeCount::refused_hello));
+  set(Fault::unauthorized, count(frontend::NativeCount::unauthorized_hello));
   set(Fault::malformed, count(frontend::NativeCount::malformed));
   set(Fault::hello_timeout, count(ShardCount::hello_timeouts));
   set(Fault::stuck_peer, count(ShardCount::stuck_timeouts));

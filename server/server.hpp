@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/access.hpp"
 #include "server/clock.hpp"
 #include "server/config.hpp"
 #include "server/engine/engine.hpp"
@@ -40,6 +41,10 @@ class Server final : public frontend::StatsSource {
   [[nodiscard]] std::vector<std::string> addresses() const;
   [[nodiscard]] const IoDecision& io() const noexcept { return io_; }
   [[nodiscard]] std::size_t shard_count() const noexcept override { return shards_.size(); }
+
+  // Any thread. Connections whose token is gone are told so and closed. Only where there was a
+  // token file from the start.
+  void replace_tokens(Tokens tokens) noexcept;
 
   void stop() noexcept;
   // Whether all shards have finished within that time.
@@ -70,6 +75,7 @@ class Server final : public frontend::StatsSource {
   [[nodiscard]] tl::expected<void, std::string> run_shards(const Config& config);
 
   Clock clock_;
+  Access access_;
   std::size_t key_capacity_;
   engine::Engine engine_;
   IoDecision io_;

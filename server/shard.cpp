@@ -8,6 +8,21 @@
 #include "server/io/listener.hpp"
 
 namespace pail::server {
+namespace {
+
+constexpr Fault fault_of(frontend::Refusal::Kind kind) noexcept {
+  switch (kind) {
+    case frontend::Refusal::Kind::hello:
+      return Fault::refused_hello;
+    case frontend::Refusal::Kind::unauthorized:
+      return Fault::unauthorized;
+    case frontend::Refusal::Kind::malformed:
+      return Fault::malformed;
+  }
+  return Fault::malformed;
+}
+
+}  // namespace
 
 void Shard::run_once() noexcept {
   // Reap: hands over what the last turn asked for, sleeps if there is nothing to do.
@@ -94,9 +109,8 @@ void Shard::interpret(Connection& connection, const io::Event& event) noexcept {
       break;
     case frontend::Outcome::close:
       connection.stage = Stage::finishing;
-      note(native_->refusal().kind == frontend::Refusal::Kind::hello ? Fault::refused_hello
-                                                                     : Fault::malformed,
-           connection.socket, native_->refusal().reason);
+      note(fault_of(native_->refusal().kind), connection.socket, native_->refusal().reason,
+           native_->refusal().client_name);
       break;
     case frontend::Outcome::out_of_memory:
       count(ShardCount::reply_memory_out);

@@ -31,6 +31,7 @@ struct ShardOptions {
   frontend::Identity identity;
   frontend::Services services;
   std::vector<int> listeners;  // borrowed: open until the shard has stopped
+  bool is_local_only = true;   // no other machine can reach any listener
 };
 
 class Shard {
@@ -46,7 +47,8 @@ class Shard {
   void run(std::span<const std::unique_ptr<Shard>> shards) noexcept;
 
   // From any thread, once prepared.
-  void stop() noexcept;  // accept no more, answer what was received, close
+  void stop() noexcept;               // accept no more, answer what was received, close
+  void renew_permissions() noexcept;  // tokens have changed
   [[nodiscard]] const Metrics& metrics() const noexcept { return metrics_; }
   [[nodiscard]] FaultNotes& fault_notes() noexcept { return fault_notes_; }
   [[nodiscard]] std::uint32_t load() const noexcept {
@@ -84,6 +86,8 @@ class Shard {
   [[nodiscard]] bool has_room_for(int socket) noexcept;
   void place(int socket) noexcept;
   void open(int socket) noexcept;
+  [[nodiscard]] bool is_local(int socket) const noexcept;
+  void check_permissions() noexcept;
   [[nodiscard]] bool hand_over(int socket) noexcept;  // called by the accepting shard
 
   void keep_accepting() noexcept;
@@ -132,6 +136,8 @@ class Shard {
   // Shared with other threads.
   FaultNotes fault_notes_;
   std::atomic<bool> stop_asked_{false};  // release by stop(), acquire by the thread after a wake
+  std::atomic<bool> permissions_changed_{
+      false};                           // release by renew_permissions(), acquire likewise
   std::atomic<std::uint32_t> load_{0};  // connections, those on their way included; relaxed: a hint
   std::mutex handed_over_mutex_;        // taken once a socket, never on the request path
   std::vector<int> handed_over_;

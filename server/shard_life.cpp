@@ -139,7 +139,8 @@ bool Shard::hand_over(int socket) noexcept {
 
 // `load_` counts the socket already.
 void Shard::open(int socket) noexcept {
-  const std::uint32_t slot = is_draining_ ? ConnectionTable::kNone : connections_->acquire(socket);
+  const std::uint32_t slot =
+      is_draining_ ? ConnectionTable::kNone : connections_->acquire(socket, is_local(socket));
   if (slot == ConnectionTable::kNone) {
     count(ShardCount::refused_full);
     note(Fault::too_many_connections, socket);
@@ -153,6 +154,28 @@ void Shard::open(int socket) noexcept {
   touch(slot, connection);
 }
 
+// Spares the system call where nobody else can have come.
+bool Shard::is_local(int socket) const noexcept {
+  return options_.is_local_only || io::is_peer_local(socket);
+}
+
+void Shard::renew_permissions() noexcept {
+  permissions_changed_.store(true, std::memory_order_release);
+  backend_->wake();
+}
+
+// Whoever holds a token that is gone is told so and let go; the others go on as they may now.
+void Shard::check_permissions() noexcept {
+  for (std::uint32_t slot = 0; slot < connections_->used(); ++slot) {
+    Connection& connection = connections_->at(slot);
+    if (connection.stage != Stage::open) continue;
+    if (native_->renew(connection.session, connection.replies) == frontend::Outcome::keep) continue;
+    note(Fault::unauthorized, connection.socket, native_->refusal().reason);
+    connection.stage = Stage::finishing;
+    touch(slot, connection);
+  }
+}
+
 void Shard::on_woken() noexcept {
   {
     // open() only takes a slot and notes it, so the lock is held for microseconds.
@@ -160,6 +183,7 @@ void Shard::on_woken() noexcept {
     for (const int socket : handed_over_) open(socket);
     handed_over_.clear();
   }
+  if (permissions_changed_.exchange(false, std::memory_order_acquire)) check_permissions();
   if (stop_asked_.load(std::memory_order_acquire) && !is_draining_) begin_drain();
 }
 

@@ -1,12 +1,13 @@
 #include "client/command/arguments.hpp"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 namespace pail::command {
 namespace {
 
 constexpr const char* kFooter =
-    "Options for every action: --server, --token, --timeout-ms, --json; see pail --help.\n"
+    "Options for every action: --server, --token-file, --timeout-ms, --json; see pail --help.\n"
     "Exit status: 0 admitted (or done), 1 refused, 2 anything else.\n\n"
     "Examples:\n"
     "  pail take --rate 10/s --burst 20 partner-a\n"
@@ -74,7 +75,12 @@ Parsed parse_arguments(int count, const char* const* words) {
   app.set_version_flag("--version", "pail " PAIL_VERSION);
   app.add_option("--server", arguments.server,
                  "127.0.0.1:7245 (default), [::1]:7245 or unix:/path");
-  app.add_option("--token", arguments.token, "Where the server wants one")->envname("PAIL_TOKEN");
+  auto* token =
+      app.add_option("--token", arguments.token,
+                     "Where the server wants one; other users of this machine can see it, "
+                     "so rather PAIL_TOKEN or --token-file");
+  app.add_option("--token-file", arguments.token_file, "The file that holds the token")
+      ->excludes(token);
   app.add_option("--timeout-ms", timeout_ms,
                  "Longest wait for the connection, and again for the answer; default 1000")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{3'600'000}));
@@ -96,6 +102,11 @@ Parsed parse_arguments(int count, const char* const* words) {
     return app.exit(problem) == 0 ? kExitAdmitted : kExitError;
   }
   arguments.timeout = std::chrono::milliseconds(timeout_ms);
+  const char* const token_from_environment = std::getenv("PAIL_TOKEN");
+  if (arguments.token.empty() && arguments.token_file.empty() &&
+      token_from_environment != nullptr) {
+    arguments.token = token_from_environment;
+  }
   arguments.watch = std::chrono::milliseconds(static_cast<std::int64_t>(watch_s * 1000));
   return arguments;
 }

@@ -17,6 +17,7 @@ inline constexpr int kExitError = 2;
 struct Arguments {
   std::string server = "127.0.0.1:7245";
   std::string token;
+  std::string token_file;                   // else
   std::chrono::milliseconds timeout{1000};  // for connecting, and again for the call
   bool json = false;
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <pail/client.hpp>
+#include <pail/token.hpp>
 #include "client/command/arguments.hpp"
 #include "client/command/report.hpp"
 
@@ -90,6 +91,11 @@ int run(const Arguments& arguments) {
   options.deadline = options.connect_timeout = arguments.timeout;
   options.name = "pail";
   options.token = arguments.token;
+  if (!arguments.token_file.empty()) {
+    auto token = pail::token_from_file(arguments.token_file);
+    if (!token) return answer(arguments, token.error());
+    options.token = std::move(*token);
+  }
   auto client = pail::Client::connect(arguments.server, options);
   if (!client) return answer(arguments, client.error());
 

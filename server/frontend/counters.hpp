@@ -51,9 +51,10 @@ enum class NativeCount : std::uint8_t {
   hellos,
   malformed,      // fatal: answered and closed
   refused_hello,  // no HELLO first, or one that could not be accepted
+  unauthorized_hello,
 };
 inline constexpr std::size_t kNativeCounts =
-    static_cast<std::size_t>(NativeCount::refused_hello) + 1;
+    static_cast<std::size_t>(NativeCount::unauthorized_hello) + 1;
 inline constexpr std::array<std::string_view, kNativeCounts> kNativeCountLabels = {
     "replies_ok",
     "replies_denied",
@@ -75,7 +76,8 @@ inline constexpr std::array<std::string_view, kNativeCounts> kNativeCountLabels 
     "batches_of_16",
     "hellos",
     "malformed",
-    "refused_hellos"};
+    "refused_hellos",
+    "unauthorized_hellos"};
 static_assert(!kNativeCountLabels.back().empty());
 
 [[nodiscard]] constexpr NativeCount count_of(protocol::Status status) noexcept {

@@ -102,23 +102,30 @@ Outcome Native::greet(NativeSession& session, const Now& now, ReplyQueue& replie
   reply.max_frame_bytes = protocol::kMaxFrameBytes;
   reply.max_key_bytes = protocol::kMaxKeyBytes;
   reply.configuration_version = identity_.configuration_version;
-  const bool is_agreed = reply.version != 0;
-  if (!is_agreed) {
+  const Permission permission = permission_for(*hello, session.is_local_);
+  Refusal::Kind fault = Refusal::Kind::hello;
+  if (reply.version == 0) {
     reply.status = Status::not_supported;
     reply.version = protocol::kVersion;
     reply.error = "this server speaks version 1 of the protocol only";
+  } else if (!permission.is_admitted) {
+    reply.status = Status::unauthorized;
+    reply.error = services_.gate->refusal();
+    fault = Refusal::Kind::unauthorized;
   }
   const auto room = replies.room(protocol::kMaxErrorReplyBytes, pool_);
   if (room.empty()) return Outcome::out_of_memory;
   replies.append(protocol::encode(reply, room));
-  if (!is_agreed) {
-    counters_.add(NativeCount::refused_hello);
-    refusal_ = {Refusal::Kind::hello, reply.error};
+  if (reply.status != Status::ok) {
+    counters_.add(fault == Refusal::Kind::hello ? NativeCount::refused_hello
+                                                : NativeCount::unauthorized_hello);
+    refusal_ = {fault, reply.error, hello->client_name};
     return Outcome::close;
   }
   counters_.add(NativeCount::hellos);
   session.reader_.accept_hello();
   session.is_greeted_ = true;
+  session.permission_ = permission;
   return Outcome::keep;
 }
 
@@ -135,6 +142,11 @@ bool Native::fill_group(NativeSession& session, const Now& now) noexcept {
       if (request->op == Op::stats) [[unlikely]] {
         group_.operator_request = *request;
         break;
+      }
+      if (request->op == Op::reset && !session.permission_.is_admin) [[unlikely]] {
+        add_refusal({Status::unauthorized, false, request->op, request->tag,
+                     "RESET is for administrators only"});
+        continue;
       }
       add(*request, now);
       continue;

@@ -15,6 +15,7 @@
 #include "protocol/frame_reader.hpp"
 #include "server/engine/engine.hpp"
 #include "server/frontend/counters.hpp"
+#include "server/frontend/gate.hpp"
 #include "server/frontend/reply_queue.hpp"
 #include "server/frontend/stats_source.hpp"
 
@@ -43,14 +44,16 @@ struct Identity {
 // What the front end may ask of the server around it; null: not there.
 struct Services {
   const StatsSource* stats = nullptr;
+  const Gate* gate = nullptr;  // without one everybody may do everything
 };
 
 class NativeSession {
  public:
   NativeSession() = default;  // Reads nothing: assign a real one before use.
   // `carry` keeps the beginning of a frame that is split over two chunks; it outlives the session.
-  explicit NativeSession(protocol::Buffer carry) noexcept
-      : reader_(carry, protocol::FrameReader::Phase::hello) {}
+  // `is_local`: the peer is on this machine.
+  explicit NativeSession(protocol::Buffer carry, bool is_local = true) noexcept
+      : reader_(carry, protocol::FrameReader::Phase::hello), is_local_(is_local) {}
 
   [[nodiscard]] bool is_greeted() const noexcept { return is_greeted_; }
   // In the middle of a frame.
@@ -60,6 +63,8 @@ class NativeSession {
   friend class Native;
   protocol::FrameReader reader_;
   bool is_greeted_ = false;
+  bool is_local_ = true;
+  Permission permission_;  // once greeted
 };
 
 // What is to become of the connection.
@@ -71,9 +76,10 @@ enum class Outcome : std::uint8_t {
 
 // Why the front end gave a connection up, for the operator. Borrowed: until the chunk is recycled.
 struct Refusal {
-  enum class Kind : std::uint8_t { hello, malformed };
+  enum class Kind : std::uint8_t { hello, unauthorized, malformed };
   Kind kind = Kind::malformed;
   std::string_view reason;
+  std::string_view client_name = {};
 };
 
 class Native {
@@ -96,6 +102,10 @@ class Native {
   // to frames before a malformed one included.
   [[nodiscard]] Outcome receive(NativeSession& session, protocol::Bytes chunk, const Now& now,
                                 ReplyQueue& replies, Service service = Service::normal) noexcept;
+
+  // The tokens have changed: what the session may do now. Outcome::close: nothing any more, and the
+  // peer is told so.
+  [[nodiscard]] Outcome renew(NativeSession& session, ReplyQueue& replies) noexcept;
 
   // After Outcome::close.
   [[nodiscard]] const Refusal& refusal() const noexcept { return refusal_; }
@@ -123,6 +133,8 @@ class Native {
   [[nodiscard]] Outcome greet(NativeSession& session, const Now& now, ReplyQueue& replies) noexcept;
   // False where a frame was malformed: it is the last of the group.
   [[nodiscard]] bool fill_group(NativeSession& session, const Now& now) noexcept;
+  [[nodiscard]] Permission permission_for(const protocol::Hello& hello,
+                                          bool is_local) const noexcept;
   void add(const protocol::Request& request, const Now& now) noexcept;
   void add_refusal(const protocol::DecodeError& error) noexcept;
   [[nodiscard]] bool answer_group(ReplyQueue& replies) noexcept;

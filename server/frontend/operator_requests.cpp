@@ -1,4 +1,5 @@
-// What operators ask, beside the request path: never decided by the engine, never in a group.
+// What operators ask, and who may: beside the request path, never decided by the engine, never in
+// a group.
 #include "server/frontend/native.hpp"
 
 namespace pail::frontend {
@@ -9,6 +10,25 @@ using protocol::Status;
 static_assert(protocol::kReplyHeaderBytes + protocol::kMaxStatsBodyBytes <= ReplyBlock::kRoomBytes);
 
 }  // namespace
+
+Permission Native::permission_for(const protocol::Hello& hello, bool is_local) const noexcept {
+  if (services_.gate == nullptr) return {true, true, 0};
+  return services_.gate->admit(hello.token, is_local);
+}
+
+Outcome Native::renew(NativeSession& session, ReplyQueue& replies) noexcept {
+  if (!session.is_greeted_ || services_.gate == nullptr) return Outcome::keep;
+  session.permission_ = services_.gate->renew(session.permission_.ticket, session.is_local_);
+  if (session.permission_.is_admitted) return Outcome::keep;
+  const protocol::DecodeError error{Status::unauthorized, true, protocol::Op::goaway, 0,
+                                    "the token of this connection is no longer valid"};
+  counters_.add(NativeCount::unauthorized_hello);
+  refusal_ = {Refusal::Kind::unauthorized, error.reason};
+  const auto room = replies.room(protocol::kMaxErrorReplyBytes, pool_);
+  if (room.empty()) return Outcome::out_of_memory;
+  replies.append(protocol::encode(error, room));
+  return Outcome::close;
+}
 
 // As many numbers as a page holds, encoded in place behind the header.
 bool Native::answer_stats(const protocol::Request& request, ReplyQueue& replies) noexcept {

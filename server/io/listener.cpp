@@ -168,6 +168,14 @@ socklen_t peer_of(int socket, sockaddr_storage& peer) noexcept {
   return ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) == 0 ? size : 0;
 }
 
+bool is_peer_local(int socket) noexcept {
+  sockaddr_storage peer{};
+  const socklen_t size = peer_of(socket, peer);
+  if (size == 0) return false;
+  const auto address = protocol::address_from(reinterpret_cast<const sockaddr*>(&peer), size);
+  return address && address->is_loopback;
+}
+
 void shut_down_sending(int socket) noexcept {
   ::shutdown(socket, SHUT_WR);
 }

@@ -47,6 +47,9 @@ class Listener {
 // Who is at the other end of a socket; 0, and nothing in `peer`, where that is not known any more.
 [[nodiscard]] socklen_t peer_of(int socket, sockaddr_storage& peer) noexcept;
 
+// Whether who is at the other end is on this machine: loopback or a Unix socket.
+[[nodiscard]] bool is_peer_local(int socket) noexcept;
+
 // No more will be sent: the peer reads the end of the stream after what is on its way.
 void shut_down_sending(int socket) noexcept;
 // What has arrived can still be read, then the stream ends.

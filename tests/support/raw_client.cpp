@@ -136,10 +136,11 @@ void RawClient::abort() {
   ::close(std::exchange(fd_, -1));
 }
 
-Octets hello_bytes(std::string_view client_name) {
+Octets hello_bytes(std::string_view client_name, std::string_view token) {
   protocol::Hello hello;
   hello.tag = 1;
   hello.client_name = client_name;
+  hello.token = token;
   Octets bytes(protocol::kMaxHelloBytes);
   bytes.resize(protocol::encode(hello, bytes));
   return bytes;

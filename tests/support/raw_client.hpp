@@ -67,7 +67,7 @@ class RawClient {
   Octets last_frame_;
 };
 
-[[nodiscard]] Octets hello_bytes(std::string_view client_name = "raw");
+[[nodiscard]] Octets hello_bytes(std::string_view client_name = "raw", std::string_view token = {});
 [[nodiscard]] Octets request_bytes(const protocol::Request& request);
 
 // A take with an inline limit that refills at most once in 80 seconds for a burst of up to a
