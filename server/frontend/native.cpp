@@ -33,6 +33,10 @@ constexpr Status status_of(engine::Verdict verdict) noexcept {
   return Status::bad_request;
 }
 
+bool is_late(const protocol::Request& request, const Now& now) noexcept {
+  return protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us));
+}
+
 constexpr engine::Action action_of(Op op) noexcept {
   return op == Op::take   ? engine::Action::take
          : op == Op::peek ? engine::Action::peek
@@ -139,7 +143,7 @@ bool Native::fill_group(NativeSession& session, const Now& now) noexcept {
     if (!frame) break;
     const auto request = protocol::decode_request(*frame);
     if (request) [[likely]] {
-      if (request->op == Op::stats) [[unlikely]] {
+      if (request->op == Op::stats && !is_late(*request, now)) [[unlikely]] {
         group_.operator_request = *request;
         break;
       }

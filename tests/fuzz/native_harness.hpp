@@ -25,6 +25,17 @@ inline const std::vector<engine::NamedRate>& native_policies() {
   return policies;
 }
 
+// A few numbers for STATS.
+class NativeNumbers final : public frontend::StatsSource {
+ public:
+  [[nodiscard]] std::size_t shard_count() const noexcept override { return 2; }
+  [[nodiscard]] std::size_t stat_count() const noexcept override { return 300; }
+  [[nodiscard]] protocol::Stat stat(std::size_t index, std::size_t shard) const noexcept override {
+    return {protocol::StatKind::gauge, "a_number_with_a_rather_long_name_to_fill_pages",
+            index * 10 + shard};
+  }
+};
+
 // The words of all keys, and what each request must be answered.
 class NativeModel {
  public:
@@ -116,7 +127,7 @@ class NativeRun {
       : engine_({.max_keys = max_keys, .policies = native_policies(), .secret = {}}),
         worker_(engine_.enroll()),
         pool_(pool_memory()),
-        native_(*worker_, pool_, counters_, frontend::Identity{77, 5}),
+        native_(*worker_, pool_, counters_, frontend::Identity{77, 5}, {.stats = &numbers_}),
         carry_(protocol::kMaxFrameBytes),
         session_(carry_),
         model_carry_(protocol::kMaxFrameBytes),
@@ -141,6 +152,8 @@ class NativeRun {
   }
 
   [[nodiscard]] const Octets& replies() const { return replies_; }
+  // Pages are counted by the chunk, so then the chunks matter.
+  [[nodiscard]] bool has_refused_stats() const { return refused_stats_; }
 
  private:
   // Not allocated anew for every input: that would be most of the work.
@@ -176,6 +189,7 @@ class NativeRun {
   // What the replies to this chunk must be. False: the last of them ends the connection.
   bool expect(Bytes chunk, const frontend::Now& now) {
     reader_.feed(chunk);
+    stats_left_ = frontend::Native::kStatsPerChunk;
     while (const auto frame = reader_.next()) {
       const bool goes_on = greeted_ ? expect_reply(*frame, now) : expect_greeting(*frame, now);
       if (!goes_on) return false;
@@ -199,14 +213,12 @@ class NativeRun {
   bool expect_reply(Bytes frame, const frontend::Now& now) {
     const auto request = protocol::decode_request(frame);
     if (!request) return expect_error(request.error()), !request.error().fatal;
+    if (request->op == protocol::Op::stats &&
+        !protocol::has_expired(request->expires_us, static_cast<std::uint32_t>(now.us))) {
+      return expect_stats(*request), true;
+    }
     const auto reply = protocol::decode_reply(next_reply());
     require(reply.has_value(), "a reply that cannot be read");
-    if (request->op == protocol::Op::stats) {  // takes nothing; there are no numbers here
-      require(reply->op == request->op && reply->tag == request->tag &&
-                  reply->status == protocol::Status::not_supported,
-              "the answer to STATS: " + describe(*reply));
-      return true;
-    }
     protocol::Reply expected = model_.expected(*request, now);
     if (reply->status == protocol::Status::table_full) {
       require(request->op == protocol::Op::take, "no room, for a request that needs none");
@@ -226,6 +238,35 @@ class NativeRun {
     return true;
   }
 
+  // So many pages a chunk, each as full as it may be, and the numbers that were asked for.
+  void expect_stats(const protocol::Request& request) {
+    using protocol::Status;
+    const auto reply = protocol::decode_reply(next_reply());
+    require(reply && reply->op == request.op && reply->tag == request.tag, "the answer to STATS");
+    if (stats_left_ == 0) {
+      refused_stats_ = true;
+      return require(reply->status == Status::overloaded, "a page too many");
+    }
+    if (request.policy > numbers_.shard_count()) {
+      return require(reply->status == Status::bad_request, "numbers of no shard");
+    }
+    --stats_left_;
+    require(reply->status == Status::ok && reply->limit == 2, "no numbers");
+    std::size_t index = request.cost;
+    Bytes body = reply->body;
+    for (std::uint32_t n = 0; n < reply->granted; ++n) {
+      const auto stat = protocol::take_stat(body);
+      require(stat && *stat == numbers_.stat(index++, request.policy), "another number");
+    }
+    require(body.empty(), "something behind the numbers");
+    const std::size_t count = numbers_.stat_count();
+    require(reply->remaining == (index < count ? count - index : 0), "how many are left");
+    require(reply->granted > 100 || reply->remaining == 0, "a page that is not full");
+  }
+
+  NativeNumbers numbers_;
+  std::size_t stats_left_ = 0;
+  bool refused_stats_ = false;
   engine::Engine engine_;
   std::unique_ptr<engine::Worker> worker_;
   frontend::ReplyPool pool_;
@@ -252,13 +293,17 @@ inline Octets native_session(Random& random, std::size_t requests) {
                                                {1, 1'000, 3},
                                                {0, 1, 1}};
   constexpr std::string_view kKeys[] = {"a", {"\0b", 2}, "\xff\xfe"};
-  constexpr Op kOps[] = {Op::take, Op::take, Op::take, Op::take, Op::peek, Op::reset, Op::ping};
+  constexpr Op kOps[] = {Op::take, Op::take,  Op::take, Op::take,
+                         Op::peek, Op::reset, Op::ping, Op::stats};
   Octets stream;
   for (std::uint32_t i = 1; i <= requests; ++i) {
     protocol::Request request;
     request.op = kOps[random.below(std::size(kOps))];
     request.tag = i;
-    if (request.op != Op::ping) {
+    if (request.op == Op::stats) {
+      request.policy = static_cast<std::uint32_t>(random.below(4));
+      request.cost = static_cast<std::uint32_t>(random.below(400));
+    } else if (request.op != Op::ping) {
       request.key = protocol::as_body(kKeys[random.below(std::size(kKeys))]);
       if (random.one_in(8)) request.expires_us = static_cast<std::uint32_t>(random.next());
       request.has_inline_limit = random.one_in(2);
@@ -313,6 +358,7 @@ inline void check_native_input(Bytes input) {
   if (step_ns != 0 || stream.empty()) return;
   NativeRun whole(max_keys);
   static_cast<void>(whole.receive(stream, {engine::ticks_from_ns(start_ns), start_ns / 1000}));
+  if (whole.has_refused_stats()) return;
   require(whole.replies() == chunked.replies(), "chunks are answered otherwise than the whole");
 }
 
