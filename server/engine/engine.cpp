@@ -3,6 +3,7 @@
 
 #include "server/engine/engine.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <optional>
@@ -44,6 +45,15 @@ void answer_never(Decision& decision, const TokenBucket& limit, const Ask& ask,
   decision.verdict = Verdict::never;
   decision.wait_ns = kWaitForever;
   tell_state(decision, limit, ask.priority, seen.word, seen.now);
+}
+
+bool is_refusal(const Decision& decision) noexcept {
+  return decision.verdict == Verdict::denied || decision.verdict == Verdict::shed;
+}
+
+// Whether what was refused at `now` would not be at the later moment `fresh`.
+bool would_turn(const Decision& decision, Ticks now, Ticks fresh) noexcept {
+  return is_refusal(decision) && decision.wait_ns <= ns_rounded_up(fresh - now);
 }
 
 }  // namespace
@@ -171,6 +181,26 @@ void Worker::Impl::decide_group(std::span<const Request> requests, Ticks now,
   }
 }
 
+// `now` may be older than the reading by which another worker has just taken, and then a token that
+// has been there all the time seems to be still on its way. A reading made after the refusals is
+// later than that of whoever wrote the words they were made on, so what it refuses as well is
+// refused rightly. Whoever is overtaken again and again is refused in the end: it errs against the
+// caller, by a turn of a loop.
+void Worker::Impl::decide_again(std::span<const Request> requests, Ticks now,
+                                std::span<Decision> decisions) noexcept {
+  constexpr int kAttempts = 4;
+  const Ticks first_fresh = clock.fresh(now);  // one for the whole group
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Ticks decided_at = now;
+    Ticks fresh = first_fresh;
+    for (int n = 0; n < kAttempts && would_turn(decisions[i], decided_at, fresh); ++n) {
+      decide_group(requests.subspan(i, 1), fresh, decisions.subspan(i, 1));
+      decided_at = fresh;
+      fresh = clock.fresh(decided_at);
+    }
+  }
+}
+
 // What is not the plain token bucket, from a batch.
 [[gnu::noinline]] void Worker::Impl::execute_policy(const Request& request, const Plan& plan,
                                                     Ticks now, Decision& decision) noexcept {
@@ -198,7 +228,11 @@ void Worker::decide(std::span<const Request> requests, Ticks now,
   now = usable_now(now);
   while (!requests.empty()) {
     const std::size_t size = requests.size() < kGroup ? requests.size() : kGroup;
-    impl_->decide_group(requests.first(size), now, decisions.first(size));
+    const auto decided = decisions.first(size);
+    impl_->decide_group(requests.first(size), now, decided);
+    if (impl_->clock.read != nullptr && std::ranges::any_of(decided, is_refusal)) {
+      impl_->decide_again(requests.first(size), now, decided);
+    }
     requests = requests.subspan(size);
     decisions = decisions.subspan(size);
   }

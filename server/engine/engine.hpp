@@ -5,7 +5,8 @@
 // before the Engine does. Requests are decided in batches against one reading of the clock, which
 // the caller passes in, so that tests can own time. Only what needs to know that time has not moved
 // on reads it again, by the ClockSource that the worker was enrolled with: a decision that finds
-// its reading old (at the end of a window), and what gives back.
+// its reading old (at the end of a window), a refusal that a later one would turn, and what gives
+// back.
 //
 //   engine::Engine engine(options);
 //   auto worker = engine.enroll();
@@ -64,7 +65,8 @@ class Worker {
 
   // Decides requests[i] into decisions[i], in order, as if at one instant `now`; there must be as
   // many decisions as requests. Allocates nothing. `now` outside kMinNow to kMaxNow is brought into
-  // it.
+  // it. With a ClockSource a refusal stands only where a later reading refuses too; what is decided
+  // once more for that is decided behind the others of its group of 16.
   void decide(std::span<const Request> requests, Ticks now, std::span<Decision> decisions) noexcept;
 
   // The rest is decided one by one, and is by policy only.
