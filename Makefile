@@ -7,12 +7,13 @@
 #   make asan     every test under the address and undefined-behaviour sanitizers
 #   make tsan     engine, client and epoll tests under the thread sanitizer
 #   make fuzz     every fuzzer for FUZZ_SECONDS (60), with clang, from the golden vectors on
+#   make compare  Pail beside Redis and memcached, which it installs: rates, latencies, bytes a key
 #   make clean    remove build/
 
 JOBS         ?= $(shell nproc)
 BIN          := build/release/bin
 
-.PHONY: run test demo build asan tsan fuzz clean dependencies
+.PHONY: run test demo build asan tsan fuzz compare clean dependencies
 .DEFAULT_GOAL := build
 
 # $(call build,PRESET[,TARGETS]): configure once, then build.
@@ -48,6 +49,10 @@ fuzz: dependencies
 	@packaging/install-dependencies.sh packaging/fuzz-packages.txt
 	$(call build,fuzz,fuzzers)
 	@tests/fuzz/run.sh
+
+compare: build
+	@packaging/install-dependencies.sh packaging/compare-packages.txt
+	@$(BIN)/pail-bench compare $(COMPARE)
 
 clean:
 	rm -rf build

@@ -50,6 +50,7 @@ tl::expected<Distribution, std::string> parse_distribution(std::string_view text
   using Kind = Distribution::Kind;
   if (text == "uniform") return Distribution{Kind::uniform, 0};
   if (text == "hot") return Distribution{Kind::hot, 0};
+  if (text == "sequential") return Distribution{Kind::sequential, 0};
   if (text == "zipf") return Distribution{Kind::zipf, 0.99};
   if (text.starts_with("zipf:")) {
     const std::string_view number = text.substr(5);
@@ -62,7 +63,7 @@ tl::expected<Distribution, std::string> parse_distribution(std::string_view text
         "'{}' is no zipf distribution: the exponent is between 0 and 1, as in zipf:0.99", text));
   }
   return tl::unexpected(
-      fmt::format("'{}' is no distribution of keys: uniform, zipf:0.99 or hot", text));
+      fmt::format("'{}' is no distribution of keys: uniform, zipf:0.99, hot or sequential", text));
 }
 
 std::string format_distribution(const Distribution& distribution) {
@@ -73,6 +74,8 @@ std::string format_distribution(const Distribution& distribution) {
       return fmt::format("zipf:{}", distribution.exponent);
     case Distribution::Kind::hot:
       return "hot";
+    case Distribution::Kind::sequential:
+      return "sequential";
   }
   return "unknown";
 }

@@ -17,13 +17,13 @@
 namespace pail::bench {
 
 struct Distribution {
-  enum class Kind : std::uint8_t { uniform, zipf, hot };
+  enum class Kind : std::uint8_t { uniform, zipf, hot, sequential };
   Kind kind = Kind::uniform;
   double exponent = 0;  // of zipf, in (0, 1)
 };
 
-// "uniform", "hot" (one key), "zipf:0.99" or "zipf" (which is zipf:0.99). The error is for the
-// user.
+// "uniform", "hot" (one key), "zipf:0.99" or "zipf" (which is zipf:0.99), "sequential" (every key
+// in turn, each thread by itself). The error is for the user.
 [[nodiscard]] tl::expected<Distribution, std::string> parse_distribution(std::string_view text);
 [[nodiscard]] std::string format_distribution(const Distribution& distribution);
 
@@ -36,6 +36,11 @@ class KeySource {
     if (kind_ == Distribution::Kind::uniform) [[likely]]
       return random_.below(keys_);
     if (kind_ == Distribution::Kind::hot) return 0;
+    if (kind_ == Distribution::Kind::sequential) {
+      const std::uint32_t key = sequential_;
+      sequential_ = key + 1 < keys_ ? key + 1 : 0;
+      return key;
+    }
     const std::uint32_t key = drawn_[position_];
     position_ = (position_ + 1) & (kDrawn - 1);
     return key;
@@ -51,6 +56,7 @@ class KeySource {
   Random random_;
   std::vector<std::uint32_t> drawn_;
   std::size_t position_ = 0;
+  std::uint32_t sequential_ = 0;
 };
 
 inline constexpr std::size_t kKeyDigits = 8;

@@ -52,7 +52,7 @@ void add_work_flags(CLI::App& app, LoadArguments& a) {
       ->check(CLI::Range(1u, ~0u))
       ->capture_default_str();
   app.add_option("--dist", a.distribution,
-                 "How they are drawn: uniform, zipf:0.99 or hot (one key)")
+                 "How they are drawn: uniform, zipf:0.99, hot (one key) or sequential")
       ->capture_default_str();
   app.add_option("--key-size", o.key_size_bytes, "Bytes a key")
       ->check(CLI::Range(protocol::kMinKeyBytes, protocol::kMaxKeyBytes))

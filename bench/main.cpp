@@ -38,6 +38,9 @@ int run(int argc, char** argv) {
   CLI::App* audit_app =
       app.add_subcommand("audit", "One audit over what several runs were granted (--audit-log)");
   const auto audit = add_audit_command(*audit_app);
+  CLI::App* compare_app = app.add_subcommand(
+      "compare", "Pail beside its ceiling, Redis and memcached, in turns on the same two CPUs");
+  const auto compare = add_compare_command(*compare_app);
   CLI::App* engine_app = app.add_subcommand(
       "engine", "The limiter in this process, without a server, beside a bare table");
   const auto engine = add_engine_command(*engine_app);
@@ -47,6 +50,7 @@ int run(int argc, char** argv) {
     catch_signals();
     if (echo_app->parsed()) return echo();
     if (audit_app->parsed()) return audit();
+    if (compare_app->parsed()) return compare();
     if (engine_app->parsed()) return engine();
     return load();
   } catch (const CLI::CallForHelp& help) {

@@ -4,8 +4,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -21,8 +26,10 @@ struct Outcome {
 };
 
 // `redirection` decides which output is read.
-Outcome run(const std::string& arguments, const std::string& redirection = "2>&1") {
-  const std::string command = fmt::format("{} {} {}", PAIL_BENCH_PROGRAM, arguments, redirection);
+Outcome run(const std::string& arguments, const std::string& redirection = "2>&1",
+            const std::string& environment = "") {
+  const std::string command =
+      fmt::format("{} {} {} {}", environment, PAIL_BENCH_PROGRAM, arguments, redirection);
   Outcome outcome;
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -49,7 +56,7 @@ TEST_CASE("bad arguments exit with 2 and say what would be right") {
       {"--key-size 2 --keys 257", "2 hexadecimal digits"},
       {"--key-size 1025", "--key-size"},
       {"--cost 0", "--cost"},
-      {"--dist pareto", "uniform, zipf:0.99 or hot"},
+      {"--dist pareto", "uniform, zipf:0.99, hot"},
       {"--dist zipf:1.5", "between 0 and 1"},
       {"--rate fast", "--rate"},
       {"--rate 1/366d --burst 5", "too long"},
@@ -139,6 +146,63 @@ TEST_CASE("the table goes to the standard error") {
   CHECK(has(outcome.text, "10 sent, 10 admitted, 0 refused, 0 errors; every reply checked"));
 }
 
+TEST_CASE("an objective that was missed is exit code 3, an over-grant 4") {
+  CHECK(run("--target echo --requests 10 --slo max=1h").exit_code == 0);
+  const Outcome slow = run("--target echo --requests 10 --slo p50=1ns");
+  CHECK(slow.exit_code == 3);
+  CHECK(has(slow.text, "missed: p50"));
+  // The echo admits everything.
+  const Outcome generous =
+      run("--target echo --requests 100 --keys 1 --rate 1/h --burst 5 --audit");
+  CHECK(generous.exit_code == 4);
+  CHECK(has(generous.text, "too much     key pail-key00000000: 100 tokens"));
+}
+
+TEST_CASE("two processes, each within the limit, are too much together") {
+  const std::string file = fmt::format("/tmp/pail-bench-audit-{}", getpid());
+  for (const char* part : {"a", "b"}) {
+    const Outcome outcome = run(fmt::format(
+        "--target echo --requests 3 --keys 1 --rate 1/h --burst 5 --audit --audit-log {}.{}", file,
+        part));
+    CAPTURE(outcome.text);
+    CHECK(outcome.exit_code == 0);
+  }
+  const Outcome alone = run(fmt::format("audit {}.a", file));
+  CHECK(alone.exit_code == 0);
+  CHECK(has(alone.text, "never too much"));
+  const Outcome together = run(fmt::format("audit {0}.a {0}.b", file));
+  CHECK(together.exit_code == 4);
+  CHECK(has(together.text, "6 tokens"));
+  for (const char* part : {".a", ".b"}) std::remove((file + part).c_str());
+}
+
+TEST_CASE("files: the time series, the percentiles, the picture") {
+  const std::string file = fmt::format("/tmp/pail-bench-files-{}", getpid());
+  const bool has_gnuplot = std::system("gnuplot --version >/dev/null 2>&1") == 0;
+  const Outcome outcome =
+      run(fmt::format("--target echo --duration 500ms --csv {0}.csv --hgrm {0}.hgrm{1}", file,
+                      has_gnuplot ? fmt::format(" --plot {}.png", file) : ""));
+  CAPTURE(outcome.text);
+  REQUIRE(outcome.exit_code == 0);
+  const auto content = [&file](const char* ending) {
+    std::ifstream stream(file + ending);
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  };
+  CHECK(content(".csv").starts_with("at_s,is_measured,requests_per_s"));
+  CHECK(std::ranges::count(content(".csv"), '\n') >= 2);
+  CHECK(has(content(".hgrm"), "#[Max     ="));
+  if (has_gnuplot) {
+    CHECK(content(".png").starts_with("\x89PNG"));
+  } else {
+    MESSAGE("SKIPPED: gnuplot is not installed");
+  }
+  for (const char* ending : {".csv", ".hgrm", ".png"}) std::remove((file + ending).c_str());
+  const Outcome without =
+      run("--target echo --requests 1 --plot x.png", "2>&1", "PATH=/nonexistent");
+  CHECK(without.exit_code == 2);
+  CHECK(has(without.text, "gnuplot is not installed"));
+}
+
 TEST_CASE("the engine beside the bare table: every row is there and counts") {
   const Outcome outcome =
       run("engine --keys 1000 2000 --threads 1 2 --rounds 2 --seconds 0.01 --growth-keys 100000 "
@@ -171,6 +235,51 @@ TEST_CASE("the engine beside the bare table: every row is there and counts") {
     CHECK(row["bytes_a_key"]["most"] >= row["bytes_a_key"]["mean"]);
   }
   CHECK(json["growth"][0]["bytes_a_key"]["last"] >= 16);
+}
+
+TEST_CASE("compare: its rows, its JSON, and what is missing said aloud") {
+  // Without a PATH there are no rivals, whatever is installed here.
+  const Outcome outcome =
+      run("compare --quick --rounds 2 --duration 10ms --keys 2000 --server-cpu -1 "
+          "--bench-cpu -1 --json /dev/stderr",
+          "2>&1 >/dev/null", "PATH=/nonexistent");
+  CAPTURE(outcome.text);
+  REQUIRE(outcome.exit_code == 0);
+  const auto json = nlohmann::json::parse(outcome.text.substr(outcome.text.find("\n{\n") + 1));
+  REQUIRE(json["rows"].size() == 8);
+  double pail_most = 0;
+  double echo_most = 0;
+  for (const auto& row : json["rows"]) {
+    CHECK(row["targets"].size() == 2);
+    // On a machine that is busy enough, so short a run may see no answer in its time; not all do.
+    pail_most = std::max(pail_most, row["targets"]["pail"]["requests_per_s"]["most"].get<double>());
+    const auto& ratio = row["targets"]["echo"]["pail_ratio"];
+    echo_most = std::max(echo_most, ratio["most"].get<double>());
+    CHECK(ratio["least"] <= ratio["median"]);
+    CHECK(ratio["median"] <= ratio["most"]);
+  }
+  CHECK(pail_most > 0);
+  CHECK(echo_most > 0);
+  CHECK(json["targets"]["pail"]["bytes_a_key"] > 0);
+  const std::string notes = json["notes"].dump();
+  CHECK(has(notes, "redis lua: skipped, not installed (apt-get install redis-server)"));
+  CHECK(has(notes, "memcached: skipped, not installed (apt-get install memcached)"));
+}
+
+TEST_CASE("compare against what is installed") {
+  const bool has_any = std::system("command -v redis-server memcached >/dev/null 2>&1") == 0;
+  if (!has_any) {
+    MESSAGE("SKIPPED: neither redis-server nor memcached is installed");
+    return;
+  }
+  const Outcome outcome =
+      run("compare --quick --rounds 1 --duration 10ms --keys 2000 --server-cpu -1 "
+          "--bench-cpu -1",
+          "2>&1");
+  CAPTURE(outcome.text);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK((has(outcome.text, "| pail / redis lua |") || has(outcome.text, "| pail / memcached |")));
+  CHECK(has(outcome.text, "bytes a key"));
 }
 
 TEST_CASE("no server: exit 1 and the address") {
