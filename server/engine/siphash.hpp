@@ -40,23 +40,37 @@ class SipHash128 {
     length_ += 8;
   }
 
+  static constexpr std::uint64_t kFirstMark = 0xee;   // added before the first half of the result
+  static constexpr std::uint64_t kSecondMark = 0xdd;  // and before the second
+
   // The hash of everything absorbed and then `rest`. A copy does the work: the state can be used
   // again.
   [[nodiscard]] Hash128 finish(std::span<const std::byte> rest) const noexcept {
     SipHash128 state = *this;
     const std::byte* at = rest.data();
-    std::size_t left = rest.size();
-    for (; left >= 8; at += 8, left -= 8) state.absorb(load(at, 8));
-    return state.close(left == 0 ? 0 : load_tail(rest, left), left);
+    for (std::size_t left = rest.size(); left >= 8; at += 8, left -= 8) state.absorb(load(at, 8));
+    return state.close(last_block(rest));
   }
 
- private:
+  // For those who do the rounds themselves, many messages at once (siphash_lanes.hpp).
+  struct Words {
+    std::uint64_t v0, v1, v2, v3;
+  };
+  [[nodiscard]] Words words() const noexcept { return {v0_, v1_, v2_, v3_}; }
+
+  // The block that ends a message: its length, and the bytes of `rest` that fill no whole block.
+  [[nodiscard]] std::uint64_t last_block(std::span<const std::byte> rest) const noexcept {
+    const std::size_t left = rest.size() % 8;
+    return (length_ + rest.size()) << 56 | (left == 0 ? 0 : load_tail(rest, left));
+  }
+
   [[nodiscard]] static std::uint64_t load(const std::byte* at, std::size_t size) noexcept {
     std::uint64_t value = 0;
     std::memcpy(&value, at, size);
     return value;
   }
 
+ private:
   // The last 1 to 7 bytes, without a branch for each: from a message of 8 or more, one load that
   // overlaps the block before.
   [[nodiscard]] static std::uint64_t load_tail(std::span<const std::byte> rest,
@@ -68,16 +82,15 @@ class SipHash128 {
     return value;
   }
 
-  [[nodiscard]] Hash128 close(std::uint64_t tail, std::size_t tail_bytes) noexcept {
-    const std::uint64_t block = (length_ + tail_bytes) << 56 | tail;
+  [[nodiscard]] Hash128 close(std::uint64_t block) noexcept {
     v3_ ^= block;
     for (int i = 0; i < kCompressionRounds; ++i) round();
     v0_ ^= block;
-    v2_ ^= 0xee;
+    v2_ ^= kFirstMark;
     for (int i = 0; i < kFinalRounds; ++i) round();
     Hash128 result;
     result.first = v0_ ^ v1_ ^ v2_ ^ v3_;
-    v1_ ^= 0xdd;
+    v1_ ^= kSecondMark;
     for (int i = 0; i < kFinalRounds; ++i) round();
     result.second = v0_ ^ v1_ ^ v2_ ^ v3_;
     return result;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/engine/siphash_lanes.hpp"
 #include "tests/engine/siphash_answers.hpp"
 #include "tests/support/random.hpp"
 
@@ -52,6 +53,36 @@ TEST_CASE("SipHash-2-4-128 gives the official answers") {
 TEST_CASE("SipHash-1-3-128 of nothing is as published") {
   const SipHash128<1, 3> state(kKey0, kKey1);
   CHECK(state.finish({}) == Hash128{0xbea58827b2bc7ee7, 0x013030dd6adb62fd});
+}
+
+TEST_CASE("many messages at once give what they give one by one") {
+  pail::test::Random random(3);
+  std::vector<SipState> states;
+  for (int i = 0; i < 4; ++i) {
+    states.emplace_back(random(), random());
+    for (int block = 0; block < i; ++block) states.back().absorb(random());
+  }
+  const std::vector<std::byte> bytes = counting_bytes(1100);
+  for (int round = 0; round < 2000; ++round) {
+    // Runs of keys of like size, as batches have, and any others between them.
+    std::vector<SipMessage> messages(random() % 40);
+    std::size_t size = 16;
+    for (SipMessage& message : messages) {
+      if (random() % 8 == 0) size = random() % (random() % 4 == 0 ? 1025 : 33);
+      const std::size_t longer = random() % 2 == 0 ? 0 : random() % 8;
+      message = {&states[random() % states.size()],
+                 std::span(bytes).subspan(random() % 64, size + longer)};
+    }
+    std::vector<Hash128> expected;
+    for (const SipMessage& message : messages) {
+      expected.push_back(message.state->finish(message.rest));
+    }
+    for (const FinishAll finish : ways_to_finish()) {
+      std::vector<Hash128> results(messages.size());
+      finish(messages, results.data());
+      REQUIRE(results == expected);
+    }
+  }
 }
 
 TEST_CASE("a prefix absorbed beforehand is the same message") {
