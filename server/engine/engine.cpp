@@ -1,4 +1,4 @@
-// The life of a decision: plan (check, find the limit, hash), prefetch, execute (one update of one
+// The life of a decision: plan (check, find the limit), hash, prefetch, execute (one update of one
 // word), answer.
 
 #include "server/engine/engine.hpp"
@@ -69,8 +69,8 @@ void answer(Decision& decision, const Limit& limit, const Judgement& judgement) 
   decision.reset_ns = ns_rounded_up(judgement.reset);
 }
 
-[[gnu::always_inline]] inline Plan Worker::Impl::plan(const Request& request,
-                                                      Decision& decision) noexcept {
+[[gnu::always_inline]] inline Plan Worker::Impl::plan(const Request& request, Decision& decision,
+                                                      SipMessage& identity) noexcept {
   decision = {};
   if (const std::string_view fault = find_fault(request); !fault.empty()) {
     refuse(decision, Verdict::bad_request, fault);
@@ -101,7 +101,7 @@ void answer(Decision& decision, const Limit& limit, const Judgement& judgement) 
     return {};
   }
   decision.limit = plan.limit->burst;
-  plan.hash = KeyHasher::hash(*prefix, request.key);
+  identity = {prefix, request.key};
   return plan;
 }
 
@@ -171,8 +171,15 @@ void Worker::Impl::reset_key(const Plan& plan, std::uint8_t priority, Ticks now,
 void Worker::Impl::decide_group(std::span<const Request> requests, Ticks now,
                                 std::span<Decision> decisions) noexcept {
   std::array<Plan, kGroup> plans;
+  std::array<SipMessage, kGroup> identities;
+  std::array<KeyHash, kGroup> hashes;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    plans[i] = plan(requests[i], decisions[i]);
+    identities[i] = {&engine.by_key, {}};  // of what is answered already: of no use, and no harm
+    plans[i] = plan(requests[i], decisions[i], identities[i]);
+  }
+  KeyHasher::hash_all({identities.data(), requests.size()}, hashes.data());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    plans[i].hash = hashes[i];
     engine.table.prefetch_segment(plans[i].hash);
   }
   for (std::size_t i = 0; i < requests.size(); ++i) engine.table.prefetch_slot(plans[i].hash);

@@ -14,6 +14,7 @@
 // measurement.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +22,7 @@
 #include <span>
 
 #include "server/engine/secret.hpp"
-#include "server/engine/siphash.hpp"
+#include "server/engine/siphash_lanes.hpp"
 #include "server/engine/table_types.hpp"
 
 namespace pail::engine {
@@ -54,7 +55,7 @@ struct Identity {
 // SipHash-1-3 with a 128-bit result. A Prefix is the state after the identity's fixed part.
 class SipKeyHasher {
  public:
-  using Prefix = SipHash128<1, 3>;
+  using Prefix = SipState;
 
   explicit SipKeyHasher(const HashSecret& secret) noexcept {
     std::memcpy(&key0_, secret.data(), 8);
@@ -72,7 +73,22 @@ class SipKeyHasher {
     return {.high = hash.first, .low = hash.second};
   }
 
+  // The same for each message, the keys of a batch.
+  static void hash_all(std::span<const SipMessage> messages, KeyHash* hashes) noexcept {
+    std::array<Hash128, kAtOnce> results;
+    while (!messages.empty()) {
+      const std::size_t size = std::min(messages.size(), kAtOnce);
+      finish_all(messages.first(size), results.data());
+      for (std::size_t i = 0; i < size; ++i) {
+        *hashes++ = {.high = results[i].first, .low = results[i].second};
+      }
+      messages = messages.subspan(size);
+    }
+  }
+
  private:
+  static constexpr std::size_t kAtOnce = 16;
+
   std::uint64_t key0_ = 0;
   std::uint64_t key1_ = 0;
 };

@@ -71,7 +71,8 @@ struct Worker::Impl {
   // Cold, so that the compiler clones nothing for its calls to decide_group: that cost 10% there.
   [[gnu::cold]] void decide_again(std::span<const Request> requests, Ticks now,
                                   std::span<Decision> decisions) noexcept;
-  [[nodiscard]] Plan plan(const Request& request, Decision& decision) noexcept;
+  [[nodiscard]] Plan plan(const Request& request, Decision& decision,
+                          SipMessage& identity) noexcept;
   void execute(const Request& request, const Plan& plan, Ticks now, Decision& decision) noexcept;
   void take_from(const Plan& plan, const Ask& ask, Ticks now, Decision& decision) noexcept;
   Ticks reset_word(KeyHash hash, Ticks now) noexcept;
