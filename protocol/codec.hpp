@@ -136,22 +136,26 @@ std::size_t append_body(const Reply& reply, Buffer out) noexcept;
 
 }  // namespace detail
 
-inline Decoded<Request> decode_request(Bytes frame) noexcept {
+// The short cut of decode_request alone: true for a TAKE or PEEK that breaks no rule, and `request`
+// is filled in. Where it stays in registers, decoding costs a third of what it does through a
+// result that is copied: see docs/decisions.md.
+[[nodiscard]] inline bool decode_plain(Bytes frame, Request& request) noexcept {
   if (!detail::is_plain(frame)) [[unlikely]]
-    return decode_request_slowly(frame);
+    return false;
+  detail::read_fields(frame, wire::load<std::uint16_t>(frame.data() + request_at::kFlags), request);
+  return true;
+}
+
+inline Decoded<Request> decode_request(Bytes frame) noexcept {
   Decoded<Request> request;
-  detail::read_fields(frame, wire::load<std::uint16_t>(frame.data() + request_at::kFlags),
-                      *request);
+  if (!decode_plain(frame, *request)) [[unlikely]]
+    return decode_request_slowly(frame);
   return request;
 }
 
-inline std::size_t encode(const Reply& reply, Buffer out) noexcept {
-  assert(out.size() >= kReplyHeaderBytes);
-  std::size_t size = kReplyHeaderBytes;
-  if (!reply.body.empty()) [[unlikely]]
-    size = detail::append_body(reply, out);
-  std::byte* const at = out.data();
-  wire::store(at + reply_at::kSize, static_cast<std::uint16_t>(size));
+// A reply without a body, of kReplyHeaderBytes.
+inline void encode_plain(const Reply& reply, std::byte* at) noexcept {
+  wire::store(at + reply_at::kSize, static_cast<std::uint16_t>(kReplyHeaderBytes));
   wire::store(at + reply_at::kOp, static_cast<std::uint8_t>(reply.op));
   wire::store(at + reply_at::kStatus, static_cast<std::uint8_t>(reply.status));
   wire::store(at + reply_at::kTag, reply.tag);
@@ -163,6 +167,14 @@ inline std::size_t encode(const Reply& reply, Buffer out) noexcept {
   wire::store(at + reply_at::kPolicyVersion, reply.policy_version);
   wire::store(at + reply_at::kWait, reply.wait_ns);
   wire::store(at + reply_at::kReset, reply.reset_ns);
+}
+
+inline std::size_t encode(const Reply& reply, Buffer out) noexcept {
+  assert(out.size() >= kReplyHeaderBytes);
+  encode_plain(reply, out.data());
+  if (reply.body.empty()) return kReplyHeaderBytes;
+  const std::size_t size = detail::append_body(reply, out);
+  wire::store(out.data() + reply_at::kSize, static_cast<std::uint16_t>(size));
   return size;
 }
 

@@ -133,39 +133,8 @@ Outcome Native::greet(NativeSession& session, const Now& now, ReplyQueue& replie
   return Outcome::keep;
 }
 
-bool Native::fill_group(NativeSession& session, const Now& now) noexcept {
-  group_.size = 0;
-  group_.request_count = 0;
-  group_.has_text = false;
-  group_.operator_request.reset();
-  while (group_.size < kGroup) {
-    const auto frame = session.reader_.next();
-    if (!frame) break;
-    const auto request = protocol::decode_request(*frame);
-    if (request) [[likely]] {
-      if (request->op == Op::stats && !is_late(*request, now)) [[unlikely]] {
-        group_.operator_request = *request;
-        break;
-      }
-      if (request->op == Op::reset && !session.permission_.is_admin) [[unlikely]] {
-        add_refusal({Status::unauthorized, false, request->op, request->tag,
-                     "RESET is for administrators only"});
-        continue;
-      }
-      add(*request, now);
-      continue;
-    }
-    add_refusal(request.error());
-    if (request.error().fatal) {
-      counters_.add(NativeCount::malformed);
-      refusal_ = {Refusal::Kind::malformed, request.error().reason};
-      return false;
-    }
-  }
-  return true;
-}
-
-void Native::add(const protocol::Request& request, const Now& now) noexcept {
+[[gnu::always_inline]] inline void Native::add(const protocol::Request& request,
+                                               const Now& now) noexcept {
   Group::Frame& frame = group_.frames[group_.size++];
   frame.tag = request.tag;
   frame.op = request.op;
@@ -193,9 +162,55 @@ void Native::add(const protocol::Request& request, const Now& now) noexcept {
   ask.has_inline_rate = request.has_inline_limit;
   ask.policy = request.policy;
   ask.cost = request.cost;
-  ask.inline_rate = {request.inline_limit.period_ns, request.inline_limit.count,
-                     request.inline_limit.burst};
+  if (request.has_inline_limit) {
+    ask.inline_rate = {request.inline_limit.period_ns, request.inline_limit.count,
+                       request.inline_limit.burst};
+  }
   ask.key = request.key;
+}
+
+bool Native::fill_group(NativeSession& session, const Now& now) noexcept {
+  group_.size = 0;
+  group_.request_count = 0;
+  group_.has_text = false;
+  group_.operator_request.reset();
+  while (group_.size < kGroup) {
+    const auto frame = session.reader_.next();
+    if (!frame) break;
+    // A local that nothing takes the address of: the request never goes through memory.
+    protocol::Request request;
+    if (protocol::decode_plain(*frame, request)) [[likely]] {
+      add(request, now);
+      continue;
+    }
+    const Filling filling = fill_slowly(session, *frame, now);
+    if (filling != Filling::goes_on) return filling == Filling::is_full;
+  }
+  return true;
+}
+
+// What is not a well-formed TAKE or PEEK.
+Native::Filling Native::fill_slowly(NativeSession& session, protocol::Bytes frame,
+                                    const Now& now) noexcept {
+  const auto request = protocol::decode_request(frame);
+  if (!request) {
+    add_refusal(request.error());
+    if (!request.error().fatal) return Filling::goes_on;
+    counters_.add(NativeCount::malformed);
+    refusal_ = {Refusal::Kind::malformed, request.error().reason};
+    return Filling::is_malformed;
+  }
+  if (request->op == Op::stats && !is_late(*request, now)) {
+    group_.operator_request = *request;
+    return Filling::is_full;
+  }
+  if (request->op == Op::reset && !session.permission_.is_admin) {
+    add_refusal({Status::unauthorized, false, request->op, request->tag,
+                 "RESET is for administrators only"});
+  } else {
+    add(*request, now);
+  }
+  return Filling::goes_on;
 }
 
 void Native::add_refusal(const protocol::DecodeError& error) noexcept {
@@ -212,6 +227,45 @@ bool Native::answer_group(ReplyQueue& replies) noexcept {
   const auto room = replies.room(group_.size * reply_bytes, pool_);
   if (room.empty()) return false;
 
+  replies.append(group_.has_text ? answer_with_texts(room) : answer_plainly(room));
+  counters_.add(NativeCount::frames, group_.size);
+  counters_.add(NativeCount::batches);
+  counters_.add(count_of_batch(group_.size));
+  return true;
+}
+
+namespace {
+
+[[gnu::always_inline]] inline void fill(protocol::Reply& reply,
+                                        const engine::Decision& decision) noexcept {
+  reply.status = status_of(decision.verdict);
+  reply.granted = decision.granted;
+  reply.remaining = decision.remaining;
+  reply.limit = decision.limit;
+  reply.policy_version = decision.policy_version;
+  reply.wait_ns = decision.wait_ns;
+  reply.reset_ns = decision.reset_ns;
+}
+
+}  // namespace
+
+std::size_t Native::answer_plainly(protocol::Buffer room) noexcept {
+  std::byte* at = room.data();
+  const engine::Decision* decision = group_.decisions.data();
+  for (std::size_t i = 0; i < group_.size; ++i, at += protocol::kReplyHeaderBytes) {
+    const Group::Frame& frame = group_.frames[i];
+    protocol::Reply reply;
+    reply.op = frame.op;
+    reply.tag = frame.tag;
+    reply.status = frame.status;
+    if (frame.is_decided) fill(reply, *decision++);
+    counters_.add(count_of(reply.status));
+    protocol::encode_plain(reply, at);
+  }
+  return group_.size * protocol::kReplyHeaderBytes;
+}
+
+std::size_t Native::answer_with_texts(protocol::Buffer room) noexcept {
   std::size_t at = 0;
   const engine::Decision* decision = group_.decisions.data();
   for (std::size_t i = 0; i < group_.size; ++i) {
@@ -220,27 +274,15 @@ bool Native::answer_group(ReplyQueue& replies) noexcept {
     reply.op = frame.op;
     reply.tag = frame.tag;
     reply.status = frame.status;
+    reply.body = protocol::as_body(frame.text);
     if (frame.is_decided) {
-      reply.status = status_of(decision->verdict);
-      reply.granted = decision->granted;
-      reply.remaining = decision->remaining;
-      reply.limit = decision->limit;
-      reply.policy_version = decision->policy_version;
-      reply.wait_ns = decision->wait_ns;
-      reply.reset_ns = decision->reset_ns;
-      if (group_.has_text) reply.body = protocol::as_body(text_for(*decision));
-      ++decision;
-    } else {
-      reply.body = protocol::as_body(frame.text);
+      fill(reply, *decision);
+      reply.body = protocol::as_body(text_for(*decision++));
     }
     counters_.add(count_of(reply.status));
     at += protocol::encode(reply, room.subspan(at));
   }
-  replies.append(at);
-  counters_.add(NativeCount::frames, group_.size);
-  counters_.add(NativeCount::batches);
-  counters_.add(count_of_batch(group_.size));
-  return true;
+  return at;
 }
 
 // The stream itself cannot be trusted any more: says why, interprets no further byte.

@@ -135,9 +135,15 @@ class Native {
   [[nodiscard]] bool fill_group(NativeSession& session, const Now& now) noexcept;
   [[nodiscard]] Permission permission_for(const protocol::Hello& hello,
                                           bool is_local) const noexcept;
+  enum class Filling : std::uint8_t { goes_on, is_full, is_malformed };
+  [[nodiscard]] Filling fill_slowly(NativeSession& session, protocol::Bytes frame,
+                                    const Now& now) noexcept;
   void add(const protocol::Request& request, const Now& now) noexcept;
   void add_refusal(const protocol::DecodeError& error) noexcept;
   [[nodiscard]] bool answer_group(ReplyQueue& replies) noexcept;
+  // Return the bytes written.
+  [[nodiscard]] std::size_t answer_plainly(protocol::Buffer room) noexcept;
+  [[nodiscard]] std::size_t answer_with_texts(protocol::Buffer room) noexcept;
   [[nodiscard]] bool answer_stats(const protocol::Request& request, ReplyQueue& replies) noexcept;
   [[nodiscard]] Outcome refuse(const protocol::DecodeError& error, ReplyQueue& replies) noexcept;
 
