@@ -59,19 +59,19 @@ TEST_CASE("many messages at once give what they give one by one") {
   pail::test::Random random(3);
   std::vector<SipState> states;
   for (int i = 0; i < 4; ++i) {
-    states.emplace_back(random(), random());
-    for (int block = 0; block < i; ++block) states.back().absorb(random());
+    states.emplace_back(random.next(), random.next());
+    for (int block = 0; block < i; ++block) states.back().absorb(random.next());
   }
   const std::vector<std::byte> bytes = counting_bytes(1100);
   for (int round = 0; round < 2000; ++round) {
     // Runs of keys of like size, as batches have, and any others between them.
-    std::vector<SipMessage> messages(random() % 40);
+    std::vector<SipMessage> messages(random.next() % 40);
     std::size_t size = 16;
     for (SipMessage& message : messages) {
-      if (random() % 8 == 0) size = random() % (random() % 4 == 0 ? 1025 : 33);
-      const std::size_t longer = random() % 2 == 0 ? 0 : random() % 8;
-      message = {&states[random() % states.size()],
-                 std::span(bytes).subspan(random() % 64, size + longer)};
+      if (random.next() % 8 == 0) size = random.next() % (random.next() % 4 == 0 ? 1025 : 33);
+      const std::size_t longer = random.next() % 2 == 0 ? 0 : random.next() % 8;
+      message = {&states[random.next() % states.size()],
+                 std::span(bytes).subspan(random.next() % 64, size + longer)};
     }
     std::vector<Hash128> expected;
     for (const SipMessage& message : messages) {
