@@ -8,6 +8,7 @@
 #include "protocol/limit_text.hpp"
 #include "server/cpus.hpp"
 #include "server/limit_flags.hpp"
+#include "server/policy_text.hpp"
 
 namespace pail::server {
 namespace {
@@ -66,16 +67,9 @@ tl::expected<void, ConfigExit> read_tokens(const Flags& flags, Config& config) {
 
 tl::expected<void, ConfigExit> read_policies(const Flags& flags, Config& config) {
   for (const std::string& text : flags.policies) {
-    const auto policy = protocol::parse_policy(text);
+    auto policy = parse_policy_text(text);
     if (!policy) return wrong(fmt::format("--policy {}: {}", text, policy.error()));
-    engine::PolicySpec named;
-    named.name = policy->name;
-    named.id = protocol::policy_id(policy->name);
-    named.rate = {policy->limit.period_ns, policy->limit.count, policy->limit.burst};
-    if (const std::string fault = engine::check_rate(named.rate); !fault.empty()) {
-      return wrong(fmt::format("--policy {}: {}", text, fault));
-    }
-    config.policies.push_back(std::move(named));
+    config.policies.push_back(std::move(*policy));
   }
   if (const std::string fault = engine::check_policies(config.policies); !fault.empty()) {
     return wrong("--policy: " + fault);
@@ -125,9 +119,8 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(std::size_t{1}, kMaxKeys))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--policy", flags.policies,
-                 "A named limit, repeatable: NAME=RATE,BURST as in partner=10/s,20")
-      ->type_name("NAME=RATE,BURST")
+  app.add_option("--policy", flags.policies, std::string(kPolicyHelp))
+      ->type_name("NAME=LIMIT")
       ->delimiter('\0');
   app.add_option(
          "--token-file", flags.token_file,
