@@ -62,6 +62,25 @@ std::size_t append_text(std::string_view text, std::size_t header_bytes, Buffer 
   return header_bytes + size;
 }
 
+std::string_view fault_in_layers(const Request& request) noexcept {
+  if (request.policy != 0) return "the layer set of a TAKE_ALL is 0 in this version";
+  if (request.partial || request.has_inline_limit) return "TAKE_ALL has no flags but the priority";
+  if (request.cost < 1 || request.cost > kMaxLayers) return "a TAKE_ALL has 1 to 8 layers";
+  std::array<Layer, kMaxLayers> layers;
+  const auto read = read_layers(request.key, request.cost, layers);
+  return read ? "" : read.error();
+}
+
+std::string_view fault_in_grant_request(const Request& request) noexcept {
+  if (request.has_inline_limit) return "grants are by policy: no inline limit";
+  if (request.cost == 0 && request.op != Op::settle) return "the cost of a grant is at least 1";
+  if (request.op == Op::acquire && request.partial) return "ACQUIRE is all or nothing";
+  if (names_grant(request.op) && (request.priority != 0 || request.partial)) {
+    return "what names a grant has priority 0 and no partial flag";
+  }
+  return "";
+}
+
 // What remains to be checked per operation. Empty: nothing is wrong.
 std::string_view fault_in_fields(const Request& request) noexcept {
   if (request.op == Op::ping) {
@@ -75,6 +94,7 @@ std::string_view fault_in_fields(const Request& request) noexcept {
                           request.key.empty();
     return is_plain ? "" : "STATS has no flags and no key";
   }
+  if (request.op == Op::take_all) return fault_in_layers(request);
   if (request.key.size() < kMinKeyBytes) return "the key is empty: 1 to 1024 bytes";
   if (request.key.size() > kMaxKeyBytes) return "the key is too long: 1 to 1024 bytes";
   if (request.has_inline_limit && request.policy != 0) {
@@ -89,7 +109,9 @@ std::string_view fault_in_fields(const Request& request) noexcept {
   if (request.op == Op::reset && (request.cost != 0 || request.priority != 0 || request.partial)) {
     return "RESET has cost 0, priority 0 and no partial flag";
   }
-  return "";
+  const bool has_grant =
+      request.wants_grant || request.op == Op::acquire || names_grant(request.op);
+  return has_grant ? fault_in_grant_request(request) : "";
 }
 
 }  // namespace
@@ -104,16 +126,16 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
     case Op::peek:
     case Op::reset:
     case Op::stats:
-      break;
-    case Op::hello:
-      return unreadable("HELLO comes once, as the first frame");
     case Op::take_all:
-    case Op::lease:
-    case Op::give_back:
     case Op::settle:
     case Op::acquire:
     case Op::renew:
     case Op::release:
+      break;
+    case Op::hello:
+      return unreadable("HELLO comes once, as the first frame");
+    case Op::lease:
+    case Op::give_back:
     case Op::policy:
     case Op::goaway:
     case Op::policy_changed:
@@ -126,13 +148,20 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
   }
   const auto flags = wire::load<std::uint16_t>(frame.data() + request_at::kFlags);
   const auto zero = wire::load<std::uint16_t>(frame.data() + request_at::kZero);
-  if ((flags & ~unsigned{kFlagKnownBits}) != 0 || zero != 0) {
-    return fault(frame, true, "a reserved bit is set: bits 4 to 15 of the flags and bytes 22, 23");
+  const auto op = static_cast<Op>(byte_at(frame, request_at::kOp));
+  const unsigned known = kFlagPlainBits | (op == Op::take ? unsigned{kFlagGrant} : 0u);
+  if ((flags & ~known) != 0 || zero != 0) {
+    return fault(frame, true,
+                 "a reserved bit is set: bits 4 (but of TAKE) to 15 of the flags and bytes 22, 23");
   }
   const bool has_inline = (flags & kFlagInline) != 0;
-  const std::size_t header_bytes = kRequestHeaderBytes + (has_inline ? kInlineLimitBytes : 0);
+  const std::size_t grant_at = kRequestHeaderBytes + (has_inline ? kInlineLimitBytes : 0);
+  const std::size_t header_bytes = grant_at + (names_grant(op) ? kGrantIdBytes : 0);
   if (std::size_t{byte_at(frame, request_at::kHeaderSize)} * 8 != header_bytes) {
-    return fault(frame, true, "the header size is 3, or 5 with an inline limit (units of 8 bytes)");
+    return fault(
+        frame, true,
+        "the header size is 3, or 5 with an inline limit, and 1 more with a grant (units of "
+        "8 bytes)");
   }
   if (frame.size() < header_bytes) {
     return fault(frame, true, "the frame is shorter than its header");
@@ -140,6 +169,11 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
 
   Decoded<Request> request;
   detail::read_fields(frame, flags, *request);
+  request->wants_grant = (flags & kFlagGrant) != 0;
+  if (names_grant(op)) {
+    request->grant = wire::load<std::uint64_t>(frame.data() + grant_at);
+    request->key = frame.subspan(header_bytes);
+  }
   if (request->tag == 0) return fault(frame, false, "tag 0 is the server's own: use another");
   const std::string_view reason = fault_in_fields(*request);
   if (!reason.empty()) return fault(frame, false, reason);
@@ -276,13 +310,15 @@ Decoded<HelloReply> decode_hello_reply(Bytes frame) noexcept {
 }
 
 std::size_t encode(const Request& request, Buffer out) noexcept {
-  const std::size_t header_bytes =
+  const std::size_t grant_at =
       kRequestHeaderBytes + (request.has_inline_limit ? kInlineLimitBytes : 0);
+  const std::size_t header_bytes = grant_at + (names_grant(request.op) ? kGrantIdBytes : 0);
   const std::size_t size = header_bytes + request.key.size();
   assert(size <= kMaxFrameBytes && size <= out.size());
   assert(request.priority <= kMaxPriority);
   const unsigned flags = request.priority | (request.partial ? kFlagPartial : 0u) |
-                         (request.has_inline_limit ? kFlagInline : 0u);
+                         (request.has_inline_limit ? kFlagInline : 0u) |
+                         (request.wants_grant ? kFlagGrant : 0u);
   std::byte* const at = out.data();
   wire::store(at + request_at::kSize, static_cast<std::uint16_t>(size));
   wire::store(at + request_at::kOp, static_cast<std::uint8_t>(request.op));
@@ -298,6 +334,7 @@ std::size_t encode(const Request& request, Buffer out) noexcept {
     wire::store(at + request_at::kCount, request.inline_limit.count);
     wire::store(at + request_at::kBurst, request.inline_limit.burst);
   }
+  if (names_grant(request.op)) wire::store(at + grant_at, request.grant);
   if (!request.key.empty()) std::memcpy(at + header_bytes, request.key.data(), request.key.size());
   return size;
 }

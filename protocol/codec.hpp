@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cassert>
+#include <optional>
 #include <tl/expected.hpp>
 
 #include "protocol/messages.hpp"
@@ -21,7 +22,8 @@
 namespace pail::protocol {
 
 inline constexpr std::size_t kMaxRequestBytes =
-    kRequestHeaderBytes + kInlineLimitBytes + kMaxKeyBytes;
+    kRequestHeaderBytes + kInlineLimitBytes + kGrantIdBytes + kMaxKeyBytes;  // but TAKE_ALL
+inline constexpr std::size_t kMaxLayeredRequestBytes = kRequestHeaderBytes + kMaxLayersBytes;
 inline constexpr std::size_t kMaxErrorReplyBytes = kHelloReplyHeaderBytes + kMaxErrorTextBytes;
 
 // Why a frame was not understood. `fatal`: the stream cannot be trusted any more, answer and close.
@@ -38,8 +40,7 @@ using Decoded = tl::expected<T, DecodeError>;
 
 using Buffer = std::span<std::byte>;
 
-// Any request but HELLO: the operations that this version serves, PING, TAKE, PEEK, RESET
-// and STATS.
+// Any request but HELLO.
 [[nodiscard]] Decoded<Request> decode_request(Bytes frame) noexcept;
 [[nodiscard]] Decoded<Hello> decode_hello(Bytes frame) noexcept;
 [[nodiscard]] Decoded<Reply> decode_reply(Bytes frame) noexcept;
@@ -53,6 +54,19 @@ std::size_t encode(const HelloReply& reply, Buffer out) noexcept;
 // The reply that tells the peer: a HELLO reply where `error.op` is hello, else an ordinary one. At
 // most kMaxErrorReplyBytes.
 std::size_t encode(const DecodeError& error, Buffer out) noexcept;
+
+// The layers of a TAKE_ALL, from Request::key and into it. Reading names the first broken rule;
+// decode_request() has read them once already.
+[[nodiscard]] tl::expected<std::size_t, std::string_view> read_layers(
+    Bytes bytes, std::size_t count, std::span<Layer, kMaxLayers> layers) noexcept;
+std::size_t encode(std::span<const Layer> layers, Buffer out) noexcept;
+
+// Bodies of replies. Nothing: it is no such body.
+std::size_t encode(const Grant& grant, Buffer out) noexcept;
+std::size_t encode(std::span<const LayerState> states, Buffer out) noexcept;
+[[nodiscard]] std::optional<Grant> read_grant(Bytes body) noexcept;
+[[nodiscard]] std::optional<std::size_t> read_layer_states(
+    Bytes body, std::span<LayerState, kMaxLayers> states) noexcept;
 
 // Text as the body of a reply. Longer text than kMaxErrorTextBytes is cut by encode().
 [[nodiscard]] inline Bytes as_body(std::string_view text) noexcept {
@@ -84,7 +98,8 @@ static_assert(reply_at::kReset + 8 == kReplyHeaderBytes);
 inline constexpr std::uint16_t kFlagPriorityMask = 0x0003;
 inline constexpr std::uint16_t kFlagPartial = 0x0004;
 inline constexpr std::uint16_t kFlagInline = 0x0008;
-inline constexpr std::uint16_t kFlagKnownBits = 0x000F;
+inline constexpr std::uint16_t kFlagPlainBits = 0x000F;
+inline constexpr std::uint16_t kFlagGrant = 0x0010;  // of TAKE only
 
 // decode_request without the short cut.
 [[nodiscard]] Decoded<Request> decode_request_slowly(Bytes frame) noexcept;
@@ -123,7 +138,7 @@ inline void read_fields(Bytes frame, std::uint16_t flags, Request& request) noex
   const bool has_policy = wire::load<std::uint32_t>(at + request_at::kPolicy) != 0;
   const bool has_cost = wire::load<std::uint32_t>(at + request_at::kCost) != 0;
   return wire::load<std::uint16_t>(at + request_at::kSize) == frame.size() &&
-         (flags_and_zero & ~std::uint32_t{kFlagKnownBits}) == 0 &&
+         (flags_and_zero & ~std::uint32_t{kFlagPlainBits}) == 0 &&
          std::to_integer<std::size_t>(at[request_at::kHeaderSize]) * 8 == header_bytes &&
          frame.size() >= header_bytes + kMinKeyBytes &&
          frame.size() <= header_bytes + kMaxKeyBytes &&

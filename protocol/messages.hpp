@@ -32,6 +32,11 @@ inline constexpr std::size_t kMaxErrorTextBytes = 256;
 inline constexpr std::size_t kMaxClientNameBytes = 64;
 inline constexpr std::size_t kMaxTokenBytes = 256;
 inline constexpr std::size_t kMaxLayers = 8;
+inline constexpr std::size_t kGrantIdBytes = 8;  // in a request, before the key
+inline constexpr std::size_t kGrantBytes = 16;   // in a reply, its body
+inline constexpr std::size_t kLayerHeaderBytes = 12;
+inline constexpr std::size_t kLayerStateBytes = 16;
+inline constexpr std::size_t kMaxLayersBytes = kMaxLayers * (kLayerHeaderBytes + kMaxKeyBytes);
 inline constexpr std::uint8_t kMaxPriority = 3;
 inline constexpr std::uint8_t kNoLayer = 255;
 inline constexpr std::uint64_t kWaitForever = ~std::uint64_t{0};  // wait_ns of `never`
@@ -39,6 +44,7 @@ inline constexpr std::uint64_t kWaitForever = ~std::uint64_t{0};  // wait_ns of 
 static_assert(kMaxHelloBytes <= kMaxFrameBytes);
 static_assert(kRequestHeaderBytes + kInlineLimitBytes + kMaxKeyBytes <= kMaxFrameBytes);
 static_assert(kReplyHeaderBytes + kMaxErrorTextBytes <= kMaxFrameBytes);
+static_assert(kRequestHeaderBytes + kMaxLayersBytes <= kMaxFrameBytes);
 static_assert(kHelloHeaderBytes + kMaxTokenBytes + kMaxClientNameBytes <= kMaxHelloBytes);
 static_assert(kMaxFrameBytes <= UINT16_MAX, "the size field has 16 bits");
 
@@ -103,7 +109,8 @@ struct InlineLimit {
   friend bool operator==(const InlineLimit&, const InlineLimit&) = default;
 };
 
-// PING, TAKE, PEEK, RESET, STATS (and, by the same header, most operations to come). STATS names
+// Every operation but HELLO. Of TAKE_ALL `cost` is the number of layers and `key` their bytes (see
+// read_layers() in codec.hpp). STATS names
 // the shard in `policy` and the first number wanted in `cost`.
 struct Request {
   Op op = Op::ping;
@@ -113,10 +120,39 @@ struct Request {
   std::uint32_t expires_us = 0;  // server clock modulo 2^32 microseconds; 0: none
   std::uint8_t priority = 0;     // 0 lowest to 3
   bool partial = false;          // grant what there is, if less than the cost
+  bool wants_grant = false;      // TAKE: answer with a grant, for SETTLE
   bool has_inline_limit = false;
   InlineLimit inline_limit;
+  std::uint64_t grant = 0;  // SETTLE, RENEW, RELEASE
   Bytes key;
 };
+
+// One limit of a TAKE_ALL.
+struct Layer {
+  std::uint32_t policy = 0;
+  std::uint32_t cost = 0;
+  Bytes key;
+};
+
+// What a TAKE_ALL is told about one layer.
+struct LayerState {
+  std::uint32_t remaining = 0;
+  std::uint32_t limit = 0;
+  std::uint64_t reset_ns = 0;
+  friend bool operator==(const LayerState&, const LayerState&) = default;
+};
+
+// What an admitted ACQUIRE or RENEW, or a TAKE that wants one, is answered with.
+struct Grant {
+  std::uint64_t id = 0;
+  std::uint32_t ttl_us = 0;
+  friend bool operator==(const Grant&, const Grant&) = default;
+};
+
+// Whether requests of this operation carry a grant's id before the key.
+[[nodiscard]] constexpr bool names_grant(Op op) noexcept {
+  return op == Op::settle || op == Op::renew || op == Op::release;
+}
 
 struct Reply {
   Op op = Op::ping;

@@ -250,6 +250,7 @@ void Shard::cut(Connection& connection) noexcept {
 void Shard::release(std::uint32_t slot, Connection& connection) noexcept {
   count(ShardCount::closed);
   count(ShardCount::reply_bytes_dropped, connection.replies.pending_bytes());
+  native_->forget(connection.session);
   connection.replies.clear(*replies_);
   backend_->close(connection.socket);
   connections_->release(slot);

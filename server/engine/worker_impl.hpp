@@ -100,6 +100,7 @@ struct Worker::Impl {
 };
 
 inline void refuse(Decision& decision, Verdict verdict, std::string_view reason) noexcept {
+  decision = {};
   decision.verdict = verdict;
   decision.reason = reason;
 }

@@ -43,6 +43,11 @@ constexpr engine::Action action_of(Op op) noexcept {
                           : engine::Action::reset;
 }
 
+// What is not decided in a group: everything but PING, TAKE, PEEK and RESET.
+constexpr bool is_single(const protocol::Request& request) noexcept {
+  return request.wants_grant || (request.op > Op::peek && request.op != Op::reset);
+}
+
 constexpr std::string_view text_for(const engine::Decision& decision) noexcept {
   switch (decision.verdict) {
     case engine::Verdict::admitted:
@@ -77,11 +82,14 @@ Outcome Native::receive(NativeSession& session, protocol::Bytes chunk, const Now
       worker_.decide({group_.requests.data(), group_.request_count}, now.ticks,
                      {group_.decisions.data(), group_.request_count});
       if (!answer_group(replies)) return Outcome::out_of_memory;
-    } else if (!group_.operator_request) {
+    } else if (!group_.single) {
       break;
     }
-    if (group_.operator_request && !answer_stats(*group_.operator_request, replies)) {
-      return Outcome::out_of_memory;
+    if (group_.single) [[unlikely]] {
+      const bool is_answered = group_.single->op == Op::stats
+                                   ? answer_stats(*group_.single, replies)
+                                   : answer_single(session, *group_.single, now, replies);
+      if (!is_answered) return Outcome::out_of_memory;
     }
     if (!is_well_formed) return Outcome::close;
   }
@@ -142,18 +150,8 @@ Outcome Native::greet(NativeSession& session, const Now& now, ReplyQueue& replie
   frame.status = Status::ok;
   frame.text = {};
   if (request.op == Op::ping) return;
-  // What would be answered too late is not decided, so that it is not charged either.
-  const auto leaves_us = static_cast<std::uint32_t>(now.us + now.turn_us);
-  if (protocol::has_expired(request.expires_us, leaves_us)) {
-    const bool is_past =
-        protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us));
-    frame.status = is_past ? Status::expired : Status::overloaded;
-    return;
-  }
-  if (service_ == Service::shedding && request.op != Op::reset) [[unlikely]] {
-    frame.status = Status::overloaded;
-    return;
-  }
+  frame.status = unheard(request, now);
+  if (frame.status != Status::ok) return;
   frame.is_decided = true;
   engine::Request& ask = group_.requests[group_.request_count++];
   ask.action = action_of(request.op);
@@ -173,7 +171,7 @@ bool Native::fill_group(NativeSession& session, const Now& now) noexcept {
   group_.size = 0;
   group_.request_count = 0;
   group_.has_text = false;
-  group_.operator_request.reset();
+  group_.single.reset();
   while (group_.size < kGroup) {
     const auto frame = session.reader_.next();
     if (!frame) break;
@@ -200,8 +198,8 @@ Native::Filling Native::fill_slowly(NativeSession& session, protocol::Bytes fram
     refusal_ = {Refusal::Kind::malformed, request.error().reason};
     return Filling::is_malformed;
   }
-  if (request->op == Op::stats && !is_late(*request, now)) {
-    group_.operator_request = *request;
+  if (is_single(*request) && !is_late(*request, now)) {
+    group_.single = *request;
     return Filling::is_full;
   }
   if (request->op == Op::reset && !session.permission_.is_admin) {
@@ -283,6 +281,11 @@ std::size_t Native::answer_with_texts(protocol::Buffer room) noexcept {
     at += protocol::encode(reply, room.subspan(at));
   }
   return at;
+}
+
+void Native::tell(const engine::Decision& decision, protocol::Reply& reply) noexcept {
+  fill(reply, decision);
+  if (!protocol::is_decision(reply.status)) reply.body = protocol::as_body(text_for(decision));
 }
 
 // The stream itself cannot be trusted any more: says why, interprets no further byte.

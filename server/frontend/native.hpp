@@ -16,6 +16,7 @@
 #include "server/engine/engine.hpp"
 #include "server/frontend/counters.hpp"
 #include "server/frontend/gate.hpp"
+#include "server/frontend/grant_ledger.hpp"
 #include "server/frontend/reply_queue.hpp"
 #include "server/frontend/stats_source.hpp"
 
@@ -65,6 +66,7 @@ class NativeSession {
   bool is_greeted_ = false;
   bool is_local_ = true;
   Permission permission_;  // once greeted
+  GrantOwner grants_;      // Native::forget() before the session goes
 };
 
 // What is to become of the connection.
@@ -107,6 +109,9 @@ class Native {
   // peer is told so.
   [[nodiscard]] Outcome renew(NativeSession& session, ReplyQueue& replies) noexcept;
 
+  // The connection is gone: its grants are nobody's now, and what they charged stays charged.
+  void forget(NativeSession& session) noexcept;
+
   // After Outcome::close.
   [[nodiscard]] const Refusal& refusal() const noexcept { return refusal_; }
 
@@ -126,8 +131,8 @@ class Native {
     std::size_t size = 0;
     std::size_t request_count = 0;
     bool has_text = false;
-    // What stood behind the group and is not for the engine: answered after it.
-    std::optional<protocol::Request> operator_request;
+    // What stood behind the group and is not for it: answered after it.
+    std::optional<protocol::Request> single;
   };
 
   [[nodiscard]] Outcome greet(NativeSession& session, const Now& now, ReplyQueue& replies) noexcept;
@@ -144,6 +149,29 @@ class Native {
   // Return the bytes written.
   [[nodiscard]] std::size_t answer_plainly(protocol::Buffer room) noexcept;
   [[nodiscard]] std::size_t answer_with_texts(protocol::Buffer room) noexcept;
+  [[nodiscard]] bool answer_single(NativeSession& session, const protocol::Request& request,
+                                   const Now& now, ReplyQueue& replies) noexcept;
+  void decide_single(NativeSession& session, const protocol::Request& request, const Now& now,
+                     protocol::Buffer body, protocol::Reply& reply) noexcept;
+  void take_all(const protocol::Request& request, const Now& now, protocol::Buffer body,
+                engine::Decision& decision, protocol::Reply& reply) noexcept;
+  // Why a request is not even decided; ok: it is. What would be answered too late is not, so that
+  // it is not charged either. A server that sheds load still hears what gives back.
+  [[nodiscard]] protocol::Status unheard(const protocol::Request& request,
+                                         const Now& now) const noexcept {
+    using protocol::Status;
+    const auto leaves_us = static_cast<std::uint32_t>(now.us + now.turn_us);
+    if (protocol::has_expired(request.expires_us, leaves_us)) {
+      const bool is_past =
+          protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us));
+      return is_past ? Status::expired : Status::overloaded;
+    }
+    if (service_ != Service::shedding) [[likely]]
+      return Status::ok;
+    const bool gives_back = request.op == protocol::Op::reset || protocol::names_grant(request.op);
+    return gives_back ? Status::ok : Status::overloaded;
+  }
+  static void tell(const engine::Decision& decision, protocol::Reply& reply) noexcept;
   [[nodiscard]] bool answer_stats(const protocol::Request& request, ReplyQueue& replies) noexcept;
   [[nodiscard]] Outcome refuse(const protocol::DecodeError& error, ReplyQueue& replies) noexcept;
 
@@ -155,6 +183,7 @@ class Native {
   std::size_t stats_left_ = 0;  // of kStatsPerChunk
   Refusal refusal_;
   Group group_;
+  GrantLedger grants_;
   Service service_ = Service::normal;  // of the chunk that is being received
 };
 

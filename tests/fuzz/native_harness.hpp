@@ -8,9 +8,11 @@
 // counts.
 #pragma once
 
+#include <array>
 #include <map>
 #include <utility>
 
+#include "server/engine/refund.hpp"
 #include "server/frontend/native.hpp"
 #include "tests/fuzz/protocol_harness.hpp"
 
@@ -51,6 +53,13 @@ class NativeModel {
       reply.status = Status::expired;
       return reply;
     }
+    if (request.op == protocol::Op::take_all) return take_all(request, now, reply), reply;
+    if (request.op == protocol::Op::settle) return settle(request, now, reply), reply;
+    if (request.op == protocol::Op::acquire || protocol::names_grant(request.op)) {
+      const bool is_known = find_policy(request.policy) != nullptr;  // but gives no permits
+      reply.status = is_known ? Status::bad_request : Status::unknown_policy;
+      return reply;
+    }
     engine::TokenBucket limit;
     if (request.has_inline_limit) {
       const auto made = engine::make_token_bucket(
@@ -69,6 +78,20 @@ class NativeModel {
     decide(request, limit, engine::usable_now(now.ticks), reply);
     return reply;
   }
+
+  // The grant that an admitted take was answered with.
+  void note_grant(const protocol::Request& request, std::uint64_t id, std::uint32_t tokens,
+                  const frontend::Now& now) {
+    const bool is_new =
+        grants_
+            .emplace(id, Granted{request.policy, std::string(protocol::as_text(request.key)),
+                                 tokens, engine::usable_now(now.ticks), now.us})
+            .second;
+    require(is_new, "a grant's id was given twice");
+  }
+
+  // The table had no room for one of the layers that were decided last.
+  void take_back_layers() { words_ = before_layers_; }
 
   // The table had no room for the request that was decided last.
   void take_back() {
@@ -114,7 +137,119 @@ class NativeModel {
     reply.reset_ns = engine::ns_rounded_up(engine::reset_after(shown, now));
   }
 
+  // One layer as a request of its own.
+  [[nodiscard]] protocol::Reply one_layer(const protocol::Layer& layer, protocol::Op op,
+                                          std::uint8_t priority, engine::Ticks now) {
+    protocol::Request request;
+    request.op = op;
+    request.policy = layer.policy;
+    request.cost = layer.cost;
+    request.key = layer.key;
+    request.priority = priority;
+    const auto limit = *engine::make_token_bucket(find_policy(layer.policy)->rate);
+    protocol::Reply reply;
+    reply.limit = limit.burst;
+    decide(request, limit, now, reply);
+    return reply;
+  }
+
+  void take_all(const protocol::Request& request, const frontend::Now& now_read,
+                protocol::Reply& reply) {
+    using protocol::Status;
+    const engine::Ticks now = engine::usable_now(now_read.ticks);
+    std::array<protocol::Layer, protocol::kMaxLayers> layers;
+    const std::size_t count = *protocol::read_layers(request.key, request.cost, layers);
+    for (std::size_t i = 0; i < count; ++i) {
+      reply.layer = static_cast<std::uint8_t>(i);
+      reply.status = Status::unknown_policy;
+      if (find_policy(layers[i].policy) == nullptr) return;
+      reply.status = Status::bad_request;
+      for (std::size_t j = 0; j < i; ++j) {
+        if (layers[j].policy == layers[i].policy &&
+            protocol::as_text(layers[j].key) == protocol::as_text(layers[i].key)) {
+          return;
+        }
+      }
+    }
+    before_layers_ = words_;
+    reply.status = Status::ok;
+    reply.layer = protocol::kNoLayer;
+    reply.policy_version = 1;
+    std::array<protocol::Reply, protocol::kMaxLayers> each;
+    for (std::size_t i = 0; i < count; ++i) {
+      each[i] = one_layer(layers[i], protocol::Op::peek, request.priority, now);
+      if (each[i].status == Status::ok) continue;
+      if (reply.layer == protocol::kNoLayer || each[i].wait_ns > reply.wait_ns) {
+        reply.layer = static_cast<std::uint8_t>(i);
+        reply.status = each[i].status;
+        reply.wait_ns = each[i].wait_ns;
+      }
+    }
+    reply.remaining = UINT32_MAX;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (reply.status == Status::ok) {
+        each[i] = one_layer(layers[i], protocol::Op::take, request.priority, now);
+        reply.granted += each[i].granted;
+      }
+      if (each[i].remaining < reply.remaining) {
+        reply.remaining = each[i].remaining;
+        reply.limit = each[i].limit;
+      }
+      reply.reset_ns = std::max(reply.reset_ns, each[i].reset_ns);
+    }
+  }
+
+  void settle(const protocol::Request& request, const frontend::Now& now_read,
+              protocol::Reply& reply) {
+    using protocol::Status;
+    const engine::Ticks now = engine::usable_now(now_read.ticks);
+    reply.status = Status::bad_request;
+    const auto found = grants_.find(request.grant);
+    if (found == grants_.end()) return;
+    const Granted granted = found->second;
+    grants_.erase(found);
+    if (now_read.us - granted.at_us >= frontend::GrantLedger::kTtlUs) return;
+    if (find_policy(request.policy) == nullptr) {
+      reply.status = Status::unknown_policy;
+      return;
+    }
+    if (granted.policy != request.policy || granted.key != protocol::as_text(request.key)) return;
+    const auto limit = *engine::make_token_bucket(find_policy(request.policy)->rate);
+    engine::Word& word = words_[{granted.policy, granted.key}];
+    reply.status = Status::ok;
+    reply.policy_version = 1;
+    reply.limit = limit.burst;
+    reply.granted = granted.tokens;
+    if (request.cost < granted.tokens) {
+      const engine::Word next =
+          engine::refunded(limit, word, now, granted.tokens - request.cost, now - granted.at);
+      if (next != 0) {
+        reply.granted -= engine::tokens_between(limit, word, next);
+        word = next;
+      }
+    } else if (request.cost > granted.tokens) {
+      const engine::Ask more{request.cost - granted.tokens, 0, true};
+      const engine::Step step = engine::take(limit, word, now, more);
+      if (step.verdict == engine::Verdict::admitted) {
+        reply.granted += step.granted;
+        word = step.next;
+      }
+    }
+    reply.remaining = engine::remaining(limit, word, now, 0);
+    reply.reset_ns = engine::ns_rounded_up(engine::reset_after(word, now));
+  }
+
+  struct Granted {
+    std::uint32_t policy = 0;
+    std::string key;
+    std::uint32_t tokens = 0;
+    engine::Ticks at = 0;
+    std::uint64_t at_us = 0;
+  };
+
   using Key = std::pair<std::uint32_t, std::string>;
+  std::map<std::uint64_t, Granted> grants_;
+  std::map<Key, engine::Word> before_layers_;
   std::map<Key, engine::Word> words_;
   Key last_;
   bool was_live_ = false;
@@ -132,7 +267,10 @@ class NativeRun {
         session_(carry_),
         model_carry_(protocol::kMaxFrameBytes),
         reader_(model_carry_, FrameReader::Phase::hello) {}
-  ~NativeRun() { queue_.clear(pool_); }
+  ~NativeRun() {
+    native_.forget(session_);
+    queue_.clear(pool_);
+  }
   NativeRun(const NativeRun&) = delete;
   NativeRun& operator=(const NativeRun&) = delete;
 
@@ -221,6 +359,10 @@ class NativeRun {
     require(reply.has_value(), "a reply that cannot be read");
     protocol::Reply expected = model_.expected(*request, now);
     if (reply->status == protocol::Status::table_full) {
+      if (request->op == protocol::Op::take_all) {
+        model_.take_back_layers();
+        return true;
+      }
       require(request->op == protocol::Op::take, "no room, for a request that needs none");
       model_.take_back();
       expected.status = protocol::Status::table_full;
@@ -230,7 +372,19 @@ class NativeRun {
     }
     const bool is_error =
         !protocol::is_decision(expected.status) && expected.status != protocol::Status::expired;
-    require(reply->body.empty() == !is_error, "an error says why, and only an error");
+    const bool is_grant = request->wants_grant && expected.status == protocol::Status::ok;
+    const bool is_layered =
+        request->op == protocol::Op::take_all && protocol::is_decision(expected.status);
+    require(reply->body.empty() == !(is_error || is_grant || is_layered),
+            "an error says why, and only an error");
+    if (is_grant) {
+      const auto grant = protocol::read_grant(reply->body);
+      require(grant && grant->id != 0, "no grant with what wanted one");
+      model_.note_grant(*request, grant->id, expected.granted, now);
+    }
+    if (is_layered) {
+      require(reply->body.size() == request->cost * protocol::kLayerStateBytes, "a state a layer");
+    }
     expected.body = reply->body;
     require(describe(*reply) == describe(expected), "to " + describe(*request) + "\nexpected " +
                                                         describe(expected) + "\nbut got  " +
@@ -293,8 +447,9 @@ inline Octets native_session(Random& random, std::size_t requests) {
                                                {1, 1'000, 3},
                                                {0, 1, 1}};
   constexpr std::string_view kKeys[] = {"a", {"\0b", 2}, "\xff\xfe"};
-  constexpr Op kOps[] = {Op::take, Op::take,  Op::take, Op::take,
-                         Op::peek, Op::reset, Op::ping, Op::stats};
+  constexpr Op kOps[] = {Op::take,   Op::take,    Op::take,   Op::take,     Op::peek,
+                         Op::reset,  Op::ping,    Op::stats,  Op::take_all, Op::settle,
+                         Op::settle, Op::acquire, Op::release};
   Octets stream;
   for (std::uint32_t i = 1; i <= requests; ++i) {
     protocol::Request request;
@@ -318,6 +473,30 @@ inline Octets native_session(Random& random, std::size_t requests) {
           random.between(request.op == Op::take ? 1 : 0, random.one_in(4) ? 25 : 3));
       request.priority = static_cast<std::uint8_t>(random.below(4));
       request.partial = random.one_in(3);
+    }
+    Octets layers;
+    if (request.op > Op::peek && request.op != Op::reset && request.op != Op::stats) {
+      request.has_inline_limit = false;
+      request.policy = static_cast<std::uint32_t>(random.between(5, 7));
+      request.cost = static_cast<std::uint32_t>(random.between(1, 5));
+      // The first grants of a connection, and their records used again.
+      request.grant = random.between(1, 4) | random.below(3) << 32;
+    } else if (request.op == Op::take && !request.has_inline_limit) {
+      request.wants_grant = random.one_in(2);
+    }
+    if (request.op == Op::take_all) {
+      std::array<protocol::Layer, 3> each;
+      for (protocol::Layer& layer : each) {
+        layer = {static_cast<std::uint32_t>(random.between(5, random.one_in(8) ? 7 : 6)),
+                 static_cast<std::uint32_t>(random.between(1, random.one_in(4) ? 25 : 3)),
+                 protocol::as_body(kKeys[random.below(std::size(kKeys))])};
+      }
+      layers.resize(protocol::kMaxLayersBytes);
+      request.policy = 0;
+      request.cost = static_cast<std::uint32_t>(random.between(1, 3));
+      layers.resize(protocol::encode(std::span<const protocol::Layer>(each).first(request.cost),
+                                     protocol::Buffer(layers)));
+      request.key = layers;
     }
     const Octets frame = encoded(request);
     stream.insert(stream.end(), frame.begin(), frame.end());

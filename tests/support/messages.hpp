@@ -41,7 +41,8 @@ inline std::string describe(const protocol::Request& r) {
   return n(static_cast<unsigned>(r.op)) + "tag " + n(r.tag) + "policy " + n(r.policy) + "cost " +
          n(r.cost) + "expires " + n(r.expires_us) + "priority " + n(r.priority) + "partial " +
          n(r.partial) + "inline " + n(r.has_inline_limit) + n(r.inline_limit.period_ns) +
-         n(r.inline_limit.count) + n(r.inline_limit.burst) + "key " + to_hex(r.key);
+         n(r.inline_limit.count) + n(r.inline_limit.burst) + "grant " + n(r.wants_grant) +
+         n(r.grant) + "key " + to_hex(r.key);
 }
 
 inline std::string describe(const protocol::Reply& r) {
@@ -92,7 +93,8 @@ inline std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
 // A valid request; `key` keeps its bytes.
 inline protocol::Request random_request(Random& random, std::vector<std::byte>& key) {
   using protocol::Op;
-  constexpr Op kOps[] = {Op::take, Op::take, Op::take, Op::peek, Op::reset, Op::ping};
+  constexpr Op kOps[] = {Op::take,    Op::take,   Op::take,  Op::peek,    Op::reset,
+                         Op::acquire, Op::settle, Op::renew, Op::release, Op::ping};
   const auto u32 = [&] { return static_cast<std::uint32_t>(random.magnitude(1, UINT32_MAX)); };
   protocol::Request request;
   request.op = kOps[random.below(std::size(kOps))];
@@ -102,6 +104,16 @@ inline protocol::Request random_request(Random& random, std::vector<std::byte>& 
       random, random.one_in(8) ? random.between(1, protocol::kMaxKeyBytes) : random.between(1, 24));
   request.key = key;
   request.expires_us = random.one_in(2) ? u32() : 0;
+  if (request.op == Op::acquire || protocol::names_grant(request.op)) {
+    request.policy = u32();
+    request.cost = u32();
+    if (request.op == Op::acquire) {
+      request.priority = static_cast<std::uint8_t>(random.below(4));
+    } else {
+      request.grant = random.next();
+    }
+    return request;
+  }
   if (request.op != Op::reset) {
     request.cost = request.op == Op::peek && random.one_in(2) ? 0 : u32();
     request.priority = static_cast<std::uint8_t>(random.below(4));
@@ -112,6 +124,7 @@ inline protocol::Request random_request(Random& random, std::vector<std::byte>& 
     request.inline_limit = {random.next(), u32(), u32()};
   } else {
     request.policy = u32();
+    request.wants_grant = request.op == Op::take && random.one_in(4);
   }
   return request;
 }

@@ -112,6 +112,8 @@ struct RequestVector {
     request.expires_us = vector.as<std::uint32_t>("expires_us");
     request.priority = vector.as<std::uint8_t>("priority");
     request.partial = vector.number("partial") != 0;
+    request.wants_grant = vector.number("wants_grant") != 0;
+    request.grant = vector.number("grant");
     request.has_inline_limit = vector.has("period_ns");
     request.inline_limit = {vector.number("period_ns"), vector.as<std::uint32_t>("count"),
                             vector.as<std::uint32_t>("burst")};
