@@ -54,6 +54,14 @@ void add_stats(CLI::App& command, Arguments& arguments, double& watch_s) {
       ->type_name("SECONDS");
 }
 
+// What is for policies only.
+void add_named(CLI::App& command, Arguments& arguments, const char* cost) {
+  command.add_option("--policy", arguments.policy, "A policy of the server, by name")->required();
+  command.add_option("--cost", arguments.cost, cost)
+      ->check(CLI::Range(std::uint32_t{1}, UINT32_MAX));
+  command.add_option("KEY", arguments.key, "Whose budget: any text of 1 to 1024 bytes")->required();
+}
+
 CLI::App& add_command(CLI::App& app, Arguments& arguments, Action action, const char* name,
                       const char* what) {
   CLI::App& command = *app.add_subcommand(name, what);
@@ -93,6 +101,35 @@ Parsed parse_arguments(int count, const char* const* words) {
   add_command(app, arguments, Action::ping, "ping", "One round trip to the server");
   auto& stats = add_command(app, arguments, Action::stats, "stats", "What the server counts");
   add_stats(stats, arguments, watch_s);
+  auto& take_all = add_command(app, arguments, Action::take_all, "take-all",
+                               "Take from several policies, from all or from none");
+  take_all
+      .add_option("LAYER", arguments.layers,
+                  "POLICY=KEY, or POLICY*COST=KEY: 1 to 8 of them, as in api=alice tenant*5=acme")
+      ->required()
+      ->expected(1, 8);
+  take_all.add_option("--priority", arguments.priority, "0 (lowest, default) to 3")
+      ->check(CLI::Range(0u, 3u));
+  auto& settle = add_command(app, arguments, Action::settle, "settle",
+                             "Take an estimate and correct it, on one connection");
+  add_named(settle, arguments, "Tokens to take as an estimate; default 1");
+  settle.add_option("--actual", arguments.actual, "What it turned out to be")->required();
+  auto& acquire = add_command(app, arguments, Action::acquire, "acquire",
+                              "Take permits of a concurrency policy; prints the grant");
+  auto& renew = add_command(app, arguments, Action::renew, "renew",
+                            "Keep permits for another ttl; prints the grant that they have now");
+  auto& release =
+      add_command(app, arguments, Action::release, "release", "Give permits back, once");
+  for (CLI::App* command : {&acquire, &renew, &release}) {
+    add_named(*command, arguments, "How many permits; default 1");
+  }
+  for (CLI::App* command : {&renew, &release}) {
+    command->add_option("--grant", arguments.grant, "What acquire or renew printed")->required();
+  }
+  for (CLI::App* command : {&settle, &acquire}) {
+    command->add_option("--priority", arguments.priority, "0 (lowest, default) to 3")
+        ->check(CLI::Range(0u, 3u));
+  }
   for (CLI::App* command : {&take, &peek}) add_cost(*command, arguments);
   for (CLI::App* command : {&take, &peek, &reset}) add_limit(*command, arguments);
 

@@ -5,10 +5,22 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace pail::command {
 
-enum class Action : std::uint8_t { take, peek, reset, ping, stats };
+enum class Action : std::uint8_t {
+  take,
+  peek,
+  reset,
+  ping,
+  stats,
+  take_all,
+  settle,
+  acquire,
+  renew,
+  release
+};
 
 inline constexpr int kExitAdmitted = 0;
 inline constexpr int kExitRefused = 1;
@@ -30,6 +42,9 @@ struct Arguments {
   std::uint32_t priority = 0;
   bool partial = false;
 
+  std::uint64_t grant = 0;             // renew, release
+  std::uint32_t actual = 0;            // settle: what the cost turned out to be
+  std::vector<std::string> layers;     // take-all: POLICY=KEY or POLICY*COST=KEY
   std::uint32_t shard = 0;             // stats: 0 for all together
   std::chrono::milliseconds watch{0};  // stats: again and again; 0: once
 };

@@ -81,9 +81,47 @@ pail::Result<pail::Limit> limit_of(const Arguments& arguments) {
   return limit;
 }
 
+int take_all(const Arguments& arguments, pail::Client& client, const pail::CallOptions& call) {
+  std::vector<pail::Layer> layers;
+  for (const std::string& text : arguments.layers) {
+    const auto layer = pail::command::parse_layer(text);
+    if (!layer) return answer(arguments, layer.error());
+    layers.push_back({pail::Limit::policy(layer->policy),
+                      std::string_view(text).substr(text.size() - layer->key.size()), layer->cost});
+  }
+  const auto decision = client.take_all(layers, call);
+  if (!decision) return answer(arguments, decision.error());
+  const std::string line = arguments.json ? pail::command::json_of(*decision)
+                                          : pail::command::text_of(*decision, arguments.layers);
+  std::puts(line.c_str());
+  return decision->admitted() ? pail::command::kExitAdmitted : pail::command::kExitRefused;
+}
+
+int settle(const Arguments& arguments, pail::Client& client, const pail::Limit& policy,
+           pail::CallOptions call) {
+  call.settle_later = true;
+  const auto estimate = client.take(policy, arguments.key, call);
+  if (!estimate || !estimate->admitted()) return answer(arguments, estimate);
+  return answer(arguments, client.settle(policy, arguments.key, estimate->grant, arguments.actual));
+}
+
+int release(const Arguments& arguments, pail::Client& client, const pail::Limit& policy,
+            const pail::CallOptions& call) {
+  const auto decision = client.release(policy, arguments.key, arguments.grant, call);
+  if (!decision || arguments.json) {
+    const int status = answer(arguments, decision);
+    return decision && decision->granted == 0 ? pail::command::kExitRefused : status;
+  }
+  std::printf("%u came back%s; %u of %u left\n", decision->granted,
+              decision->granted == 0 ? ": they had lapsed, or were never given" : "",
+              decision->remaining, decision->limit);
+  return decision->granted == 0 ? pail::command::kExitRefused : pail::command::kExitAdmitted;
+}
+
 int run(const Arguments& arguments) {
   pail::Result<pail::Limit> limit = pail::Limit::policy("");
-  const bool needs_limit = arguments.action != Action::ping && arguments.action != Action::stats;
+  const bool needs_limit = arguments.action != Action::ping && arguments.action != Action::stats &&
+                           arguments.action != Action::take_all;
   if (needs_limit) limit = limit_of(arguments);
   if (!limit) return answer(arguments, limit.error());
 
@@ -114,6 +152,16 @@ int run(const Arguments& arguments) {
       return answer(arguments, client->ping(call));
     case Action::stats:
       return show_stats(arguments, *client);
+    case Action::take_all:
+      return take_all(arguments, *client, call);
+    case Action::settle:
+      return settle(arguments, *client, *limit, call);
+    case Action::acquire:
+      return answer(arguments, client->acquire(*limit, arguments.key, call));
+    case Action::renew:
+      return answer(arguments, client->renew(*limit, arguments.key, arguments.grant, call));
+    case Action::release:
+      return release(arguments, *client, *limit, call);
   }
   return pail::command::kExitError;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,25 @@ constexpr std::array<Unit, 7> kUnits{{{86'400'000'000'000, "d"},
 // Tokens of error texts may come from anywhere; a byte that is no UTF-8 must not end the program.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json json_object(const Decision& decision) {
+  Json json;
+  json["status"] = name(decision.status);
+  json["admitted"] = decision.admitted();
+  json["granted"] = decision.granted;
+  json["remaining"] = decision.remaining;
+  json["limit"] = decision.limit;
+  if (decision.status == Decision::Status::never) {
+    json["retry_after_ns"] = nullptr;
+  } else {
+    json["retry_after_ns"] = decision.retry_after.count();
+  }
+  json["reset_after_ns"] = decision.reset_after.count();
+  json["hold_ns"] = decision.hold.count();
+  if (decision.grant != 0)
+    json["grant"] = std::to_string(decision.grant);  // more than a double holds
+  return json;
 }
 
 }  // namespace
@@ -53,6 +73,7 @@ std::string text_of(const Decision& decision, bool is_peek) {
       line += budget;
       if (decision.hold.count() != 0) line += fmt::format("; hold for {}", text_of(decision.hold));
       if (decision.reset_after.count() != 0) line += "; " + reset;
+      if (decision.grant != 0) line += fmt::format("; grant {}", decision.grant);
       return line;
     }
     case Decision::Status::denied:
@@ -69,21 +90,54 @@ std::string text_of(const Decision& decision, bool is_peek) {
   return "";
 }
 
-std::string json_of(const Decision& decision) {
-  Json json;
-  json["status"] = name(decision.status);
-  json["admitted"] = decision.admitted();
-  json["granted"] = decision.granted;
-  json["remaining"] = decision.remaining;
-  json["limit"] = decision.limit;
-  if (decision.status == Decision::Status::never) {
-    json["retry_after_ns"] = nullptr;
-  } else {
-    json["retry_after_ns"] = decision.retry_after.count();
+std::string text_of(const LayersDecision& decision, const std::vector<std::string>& layers) {
+  std::string text = text_of(decision.decision, false);
+  for (std::size_t i = 0; i < decision.layers.size(); ++i) {
+    const LayerState& state = decision.layers[i];
+    text += fmt::format("\n  {}: {} of {} left{}", layers[i], state.remaining, state.limit,
+                        decision.refusing == i ? ", refused" : "");
   }
-  json["reset_after_ns"] = decision.reset_after.count();
-  json["hold_ns"] = decision.hold.count();
+  return text;
+}
+
+std::string json_of(const LayersDecision& decision) {
+  Json json = json_object(decision.decision);
+  json["refusing"] = decision.refusing ? Json(*decision.refusing) : Json(nullptr);
+  json["layers"] = Json::array();
+  for (const LayerState& state : decision.layers) {
+    json["layers"].push_back({{"remaining", state.remaining},
+                              {"limit", state.limit},
+                              {"reset_after_ns", state.reset_after.count()}});
+  }
   return dump(json);
+}
+
+Result<WrittenLayer> parse_layer(std::string_view text) {
+  const auto wrong = [&](const char* what) {
+    return tl::unexpected(Error{ErrorCode::bad_argument,
+                                fmt::format("layer \"{}\" {}: POLICY=KEY or POLICY*COST=KEY, as in "
+                                            "tenant*5=acme",
+                                            text, what)});
+  };
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos) return wrong("has no key");
+  const std::size_t star = text.substr(0, equals).find('*');
+  WrittenLayer layer;
+  layer.policy = text.substr(0, std::min(star, equals));
+  layer.key = text.substr(equals + 1);
+  if (star != std::string_view::npos) {
+    const char* const end = text.data() + equals;
+    const auto [stop, error] = std::from_chars(text.data() + star + 1, end, layer.cost);
+    if (error != std::errc{} || stop != end || layer.cost == 0) {
+      return wrong("has a cost that is no number of at least 1");
+    }
+  }
+  if (layer.policy.empty()) return wrong("names no policy");
+  return layer;
+}
+
+std::string json_of(const Decision& decision) {
+  return dump(json_object(decision));
 }
 
 std::string json_of(const Error& error) {

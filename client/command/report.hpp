@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <pail/decision.hpp>
 #include <pail/error.hpp>
@@ -15,7 +17,19 @@ namespace pail::command {
 
 [[nodiscard]] std::string text_of(const Decision& decision, bool is_peek);
 [[nodiscard]] std::string json_of(const Decision& decision);
+// `layers` as they were written.
+[[nodiscard]] std::string text_of(const LayersDecision& decision,
+                                  const std::vector<std::string>& layers);
+[[nodiscard]] std::string json_of(const LayersDecision& decision);
 [[nodiscard]] std::string json_of(const Error& error);
+
+// A layer of take-all: POLICY=KEY or POLICY*COST=KEY.
+struct WrittenLayer {
+  std::string policy;
+  std::uint32_t cost = 1;
+  std::string key;
+};
+[[nodiscard]] Result<WrittenLayer> parse_layer(std::string_view text);
 // A table without the counters that are zero; with `before` also what each counter grew by a second
 // since then.
 [[nodiscard]] std::string text_of(const ServerStats& stats, const ServerStats* before = nullptr,

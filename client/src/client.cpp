@@ -3,6 +3,7 @@
 #include <pail/client.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -168,6 +169,10 @@ bool append_page(const Answer& page, ServerStats& stats) {
 
 }  // namespace
 
+namespace {
+constexpr const char* kOnlyPolicies = "this is for a policy of the server, not for an inline rate";
+}
+
 struct Client::Parts {
   std::string address;
   ClientOptions options;
@@ -194,12 +199,41 @@ struct Client::Parts {
     request.cost = call.cost;
     request.priority = call.priority;
     request.partial = call.partial;
+    return exchange(request, limit, call);
+  }
+
+  // What names a grant.
+  Result<Decision> with_grant(protocol::Op op, const Limit& policy, std::string_view key,
+                              std::uint64_t grant, std::uint32_t cost, const CallOptions& call) {
+    if (auto fine = check(policy, key, call); !fine) return tl::unexpected(std::move(fine).error());
+    if (!policy.is_policy()) return bad_argument(kOnlyPolicies);
+    if (cost == 0 && op != protocol::Op::settle) return bad_argument("the cost is at least 1");
+    auto request = make_request(op, policy, key);
+    request.cost = cost;
+    request.grant = grant;
+    return exchange(request, policy, call);
+  }
+
+  // A request that is complete. Where it brings a grant, that is counted from before it was sent.
+  Result<Decision> exchange(const protocol::Request& request, const Limit& limit,
+                            const CallOptions& call) {
+    const Time start = Clock::now();
     const auto answer = ask(request, call);
     if (!answer) return tl::unexpected(answer.error());
     if (!protocol::is_decision(answer->reply.status)) {
       return tl::unexpected(refusal_to_decide(*answer, address, &limit));
     }
-    return to_decision(answer->reply);
+    Decision decision = to_decision(answer->reply);
+    const bool brings_grant = request.wants_grant || request.op == protocol::Op::acquire ||
+                              request.op == protocol::Op::renew;
+    if (!brings_grant || !decision.admitted()) return decision;
+    const auto grant = protocol::read_grant(protocol::as_body(answer->text));
+    if (!grant)
+      return tl::unexpected(
+          Error{ErrorCode::protocol_error, address + ": no grant where one was due", true});
+    decision.grant = grant->id;
+    decision.grant_expires = start + std::chrono::microseconds(grant->ttl_us);
+    return decision;
   }
 };
 
@@ -232,7 +266,9 @@ Result<Decision> Client::take(const Limit& limit, std::string_view key,
   if (options.cost == 0) {
     return bad_argument("the cost of a take is at least 1; peek() looks without taking");
   }
+  if (options.settle_later && !limit.is_policy()) return bad_argument(kOnlyPolicies);
   auto request = make_request(protocol::Op::take, limit, key);
+  request.wants_grant = options.settle_later;
   return parts_->decide(request, limit, options);
 }
 
@@ -241,6 +277,76 @@ Result<Decision> Client::peek(const Limit& limit, std::string_view key,
   if (auto fine = check(limit, key, options); !fine) return tl::unexpected(std::move(fine).error());
   auto request = make_request(protocol::Op::peek, limit, key);
   return parts_->decide(request, limit, options);
+}
+
+Result<LayersDecision> Client::take_all(std::span<const Layer> layers, const CallOptions& options) {
+  if (layers.empty() || layers.size() > protocol::kMaxLayers) {
+    return bad_argument("a take_all has 1 to 8 layers");
+  }
+  std::array<protocol::Layer, protocol::kMaxLayers> told;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Layer& layer = layers[i];
+    if (auto fine = check(layer.limit, layer.key, options); !fine) {
+      return tl::unexpected(std::move(fine).error());
+    }
+    if (!layer.limit.is_policy()) return bad_argument(kOnlyPolicies);
+    if (layer.cost == 0) return bad_argument("the cost of a layer is at least 1");
+    told[i] = {layer.limit.policy_id(), layer.cost, protocol::as_body(layer.key)};
+  }
+  std::array<std::byte, protocol::kMaxLayersBytes> room;
+  const auto used = std::span<const protocol::Layer>(told).first(layers.size());
+  protocol::Request request;
+  request.op = protocol::Op::take_all;
+  request.cost = static_cast<std::uint32_t>(layers.size());
+  request.priority = options.priority;
+  request.key = std::span(room).first(protocol::encode(used, room));
+  const auto answer = parts_->ask(request, options);
+  if (!answer) return tl::unexpected(answer.error());
+  const std::size_t named = answer->reply.layer;
+  if (!protocol::is_decision(answer->reply.status)) {
+    const Limit* const limit = named < layers.size() ? &layers[named].limit : nullptr;
+    return tl::unexpected(refusal_to_decide(*answer, parts_->address, limit));
+  }
+  std::array<protocol::LayerState, protocol::kMaxLayers> states;
+  const auto count = protocol::read_layer_states(protocol::as_body(answer->text), states);
+  LayersDecision all;
+  all.decision = to_decision(answer->reply);
+  if (!count || *count != layers.size() ||
+      (named < layers.size()) == (answer->reply.status == protocol::Status::ok)) {
+    return tl::unexpected(Error{ErrorCode::protocol_error,
+                                parts_->address + ": layers that do not fit the request", true});
+  }
+  if (named < layers.size()) all.refusing = named;
+  for (const protocol::LayerState& state : std::span(states).first(*count)) {
+    all.layers.push_back({state.remaining, state.limit, to_duration(state.reset_ns)});
+  }
+  return all;
+}
+
+Result<Decision> Client::settle(const Limit& policy, std::string_view key, std::uint64_t grant,
+                                std::uint32_t actual, const CallOptions& options) {
+  return parts_->with_grant(protocol::Op::settle, policy, key, grant, actual, options);
+}
+
+Result<Decision> Client::acquire(const Limit& policy, std::string_view key,
+                                 const CallOptions& options) {
+  if (auto fine = check(policy, key, options); !fine)
+    return tl::unexpected(std::move(fine).error());
+  if (!policy.is_policy()) return bad_argument(kOnlyPolicies);
+  if (options.cost == 0) return bad_argument("the cost of an acquire is at least 1");
+  if (options.partial) return bad_argument("permits are acquired all or none: no partial");
+  auto request = make_request(protocol::Op::acquire, policy, key);
+  return parts_->decide(request, policy, options);
+}
+
+Result<Decision> Client::renew(const Limit& policy, std::string_view key, std::uint64_t grant,
+                               const CallOptions& options) {
+  return parts_->with_grant(protocol::Op::renew, policy, key, grant, options.cost, options);
+}
+
+Result<Decision> Client::release(const Limit& policy, std::string_view key, std::uint64_t grant,
+                                 const CallOptions& options) {
+  return parts_->with_grant(protocol::Op::release, policy, key, grant, options.cost, options);
 }
 
 Result<void> Client::reset(const Limit& limit, std::string_view key, const CallOptions& options) {

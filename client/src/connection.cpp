@@ -88,7 +88,7 @@ void Connection::enqueue(protocol::Request& request, Call& call) {
   const std::size_t begin = outgoing_.size();
   call.offset = begin;
   outgoing_.resize(begin + protocol::kRequestHeaderBytes + protocol::kInlineLimitBytes +
-                   request.key.size());
+                   protocol::kGrantIdBytes + request.key.size());
   const std::size_t size = protocol::encode(request, std::span(outgoing_).subspan(begin));
   outgoing_.resize(begin + size);
   // Last: whatever throws for want of memory above leaves no trace of the call.

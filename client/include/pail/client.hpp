@@ -21,8 +21,8 @@
 // unequally): a server that reads such a request late answers `expired` and charges nothing. That
 // protection ends about 17 minutes after connecting, when the margin has grown to a second.
 //
-// Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each, and about 80 KiB a
-// connection. direction.
+// Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each (a take_all: 17 KiB), and
+// about 80 KiB a connection. direction.
 //
 // A connection that failed stays failed: calls answer ErrorCode::closed with the reason, at once.
 // (Reconnecting, asynchronous calls, leases and several servers are to come behind this interface.)
@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -59,8 +60,16 @@ struct CallOptions {
   std::uint32_t cost = 1;     // tokens, at least 1
   std::uint8_t priority = 0;  // 0 (lowest) to 3; lower ones cannot touch a policy's reserve
   bool partial = false;       // grant what there is if it is less than the cost
+  bool settle_later = false;  // take() from a policy: the cost is an estimate, see settle()
   // From now; none: ClientOptions::deadline.
   std::optional<std::chrono::nanoseconds> deadline = std::nullopt;
+};
+
+// One limit of take_all(): a policy, and whose budget.
+struct Layer {
+  Limit limit;
+  std::string_view key;
+  std::uint32_t cost = 1;
 };
 
 class Client {
@@ -81,6 +90,31 @@ class Client {
   // What a TAKE of `cost` would be answered now; charges nothing.
   [[nodiscard]] Result<Decision> peek(const Limit& limit, std::string_view key,
                                       const CallOptions& options = {});
+
+  // Takes from 1 to 8 policies, from all of them or from none; no two layers have the same policy
+  // and key. Of the options, cost, partial and settle_later do not count.
+  [[nodiscard]] Result<LayersDecision> take_all(std::span<const Layer> layers,
+                                                const CallOptions& options = {});
+
+  // Corrects what take() with settle_later charged to `actual` tokens. `granted` is what is charged
+  // now in all: more than `actual` where a part had been refilled meanwhile, less where the
+  // policy's max_debt did not allow more. A grant is settled once, on this client, within ten
+  // minutes; a second time is ErrorCode::bad_argument.
+  [[nodiscard]] Result<Decision> settle(const Limit& policy, std::string_view key,
+                                        std::uint64_t grant, std::uint32_t actual,
+                                        const CallOptions& options = {});
+
+  // Permits of a concurrency policy: CallOptions::cost of them, the same in all three calls. They
+  // are held until Decision::grant_expires; renew() before, and go on with the grant that it
+  // answers. A permit that is not released comes back by itself, within two ttls. release() is
+  // admitted always: `granted` is how many came back. Release once: twice gives back somebody
+  // else's, so a release whose fate is unknown is left alone.
+  [[nodiscard]] Result<Decision> acquire(const Limit& policy, std::string_view key,
+                                         const CallOptions& options = {});
+  [[nodiscard]] Result<Decision> renew(const Limit& policy, std::string_view key,
+                                       std::uint64_t grant, const CallOptions& options = {});
+  [[nodiscard]] Result<Decision> release(const Limit& policy, std::string_view key,
+                                         std::uint64_t grant, const CallOptions& options = {});
 
   // Forgets what was taken from `key`: its budget is full again. Of the options only the deadline
   // counts.

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 namespace pail {
 
@@ -27,10 +30,31 @@ struct Decision {
   std::chrono::nanoseconds retry_after{0};
   std::chrono::nanoseconds reset_after{0};  // until the key is as good as new
   std::chrono::nanoseconds hold{0};  // admitted by a queueing policy: send the request after this
+  // Admitted by acquire(), renew(), or a take() with CallOptions::settle_later: what settle(),
+  // renew() and release() name. It is good until `grant_expires`, which is counted from before the
+  // request was sent. 0: none.
+  std::uint64_t grant = 0;
+  std::chrono::steady_clock::time_point grant_expires{};
 
   static constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
   [[nodiscard]] bool admitted() const noexcept { return status == Status::admitted; }
+};
+
+// What take_all() tells about one layer.
+struct LayerState {
+  std::uint32_t remaining = 0;
+  std::uint32_t limit = 0;
+  std::chrono::nanoseconds reset_after{0};
+};
+
+// All layers together: of the tightest the numbers, of the times the longest.
+struct LayersDecision {
+  Decision decision;
+  std::optional<std::size_t> refusing;  // the layer that refused
+  std::vector<LayerState> layers;       // in the order that they were given in
+
+  [[nodiscard]] bool admitted() const noexcept { return decision.admitted(); }
 };
 
 // "admitted", "denied", "shed", "never".
