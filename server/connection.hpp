@@ -28,6 +28,8 @@ struct Connection {
   bool is_sending = false;
   bool has_ended = false;        // the stream of received bytes has
   bool is_flood = false;         // sends more than its share: received from once a turn
+  bool is_streaming = false;     // that receive goes on by itself
+  bool is_in_line = false;       // waits for its turn as a flood
   bool is_shed = false;          // answered `overloaded` until nothing of its waits any more
   bool is_read_stopped = false;  // does not read its replies: not received from
   bool is_touched = false;       // is in the shard's list for the end of the turn

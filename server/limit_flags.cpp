@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kMiB = 1024 * 1024;
 constexpr std::uint32_t kMaxTimeoutS = 24 * 3600;
 constexpr std::uint32_t kMaxReplyMemoryMib = 1024 * 1024;
+constexpr std::uint32_t kMaxReceiveBufferKib = 16 * 1024;
 constexpr std::uint32_t kMaxLongTurnUs = 1'000'000;
 
 std::uint32_t share_of(std::uint32_t total, unsigned shards) {
@@ -32,6 +33,12 @@ void add_limit_flags(CLI::App& app, LimitFlags& flags) {
                              kDefaultLimits.reply_memory_bytes / kMiB))
       ->check(CLI::Range(1u, kMaxReplyMemoryMib))
       ->type_name("MIB")
+      ->group(group);
+  app.add_option("--receive-buffer", flags.receive_buffer_kib,
+                 "What the kernel may hold of a TCP connection until it is read; 0: its own choice")
+      ->check(CLI::Range(0u, kMaxReceiveBufferKib))
+      ->capture_default_str()
+      ->type_name("KIB")
       ->group(group);
   app.add_option("--hello-timeout", flags.hello_timeout_s,
                  "How long a new connection may take to say HELLO")
@@ -74,6 +81,7 @@ tl::expected<ShardLimits, std::string> to_limits(const LimitFlags& flags, unsign
                                         shards));
     }
   }
+  limits.receive_buffer_bytes = flags.receive_buffer_kib * 1024;
   limits.hello_timeout_ms = flags.hello_timeout_s * 1000;
   limits.stuck_timeout_ms = flags.stuck_timeout_s * 1000;
   limits.hoarding_timeout_ms = std::min(limits.hoarding_timeout_ms, limits.stuck_timeout_ms);

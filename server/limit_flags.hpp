@@ -17,6 +17,7 @@ namespace pail::server {
 struct LimitFlags {
   std::uint32_t max_connections = 0;  // of all shards together, as the next
   std::uint32_t reply_memory_mib = 0;
+  std::uint32_t receive_buffer_kib = kDefaultLimits.receive_buffer_bytes / 1024;
   std::uint32_t hello_timeout_s = kDefaultLimits.hello_timeout_ms / 1000;
   std::uint32_t stuck_timeout_s = kDefaultLimits.stuck_timeout_ms / 1000;
   std::uint32_t idle_timeout_s = kDefaultLimits.idle_timeout_ms / 1000;

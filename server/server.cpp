@@ -57,9 +57,7 @@ tl::expected<std::unique_ptr<Server>, std::string> Server::start(const Config& c
 }
 
 Server::Server(const Config& config)
-    : access_(config.tokens),
-      key_capacity_(config.keys),
-      engine_(engine_options(config, clock_)) {}
+    : access_(config.tokens), key_capacity_(config.keys), engine_(engine_options(config, clock_)) {}
 
 Server::~Server() {
   stop();
@@ -70,6 +68,7 @@ tl::expected<void, std::string> Server::open_listeners(const Config& config) {
   io::ListenOptions options;
   options.congestion_control = config.congestion_control;
   options.non_blocking = io_.kind == io::Kind::epoll;
+  options.receive_buffer_bytes = static_cast<int>(config.limits.receive_buffer_bytes);
   for (const protocol::Address& address : config.listen) {
     auto listener = io::Listener::open(address, config.shards, options);
     if (!listener) return tl::unexpected(listener.error().text);

@@ -31,7 +31,7 @@ void Shard::run_once() noexcept {
   worker_->online();
 
   now_ = clock_.now();  // the one reading of the clock for all decisions of this turn
-  backlog_.begin_turn(now_.us);
+  backlog_.begin_turn(now_.us, 1 + flood_line_.size() / limits_.floods_per_turn);
   now_.turn_us = backlog_.turn_us();
   ++turn_;
   count(ShardCount::turns);
@@ -176,6 +176,7 @@ void Shard::touch(std::uint32_t slot, Connection& connection) noexcept {
 }
 
 void Shard::settle_touched() noexcept {
+  let_floods_in();
   for (const std::uint32_t slot : touched_) settle(slot);
   touched_.clear();
 }
@@ -222,15 +223,39 @@ void Shard::settle_receiving(std::uint32_t slot, Connection& connection) noexcep
   const bool is_wanted =
       (connection.stage == Stage::open && !connection.is_read_stopped && !connection.has_ended) ||
       connection.stage == Stage::lingering;
-  const io::Key key{io::Operation::receive, connection.generation, slot};
-  if (is_wanted && !connection.is_receiving) {
-    const bool is_calm = connection.stage == Stage::open && !connection.is_flood;
-    backend_->receive(key, connection.socket, is_calm ? io::Receive::stream : io::Receive::once);
-    connection.is_receiving = true;
-  } else if ((!is_wanted || connection.is_flood) && connection.is_receiving &&
-             !connection.is_stopping && connection.stage == Stage::open) {
-    backend_->stop(key, connection.socket);
+  if (is_wanted && !connection.is_receiving) return start_receiving(slot, connection);
+  const bool is_to_end = !is_wanted || (connection.is_flood && connection.is_streaming);
+  if (is_to_end && connection.is_receiving && !connection.is_stopping &&
+      connection.stage == Stage::open) {
+    backend_->stop({io::Operation::receive, connection.generation, slot}, connection.socket);
     connection.is_stopping = true;
+  }
+}
+
+void Shard::start_receiving(std::uint32_t slot, Connection& connection) noexcept {
+  if (connection.stage == Stage::open && connection.is_flood) {
+    if (connection.is_in_line) return;
+    if (floods_left_ == 0 && flood_line_.join(slot)) {
+      connection.is_in_line = true;
+      return;
+    }
+    if (floods_left_ > 0) --floods_left_;
+  }
+  connection.is_streaming = connection.stage == Stage::open && !connection.is_flood;
+  connection.is_receiving = true;
+  backend_->receive({io::Operation::receive, connection.generation, slot}, connection.socket,
+                    connection.is_streaming ? io::Receive::stream : io::Receive::once);
+}
+
+// Those who have waited longest, before any that came in this turn.
+void Shard::let_floods_in() noexcept {
+  floods_left_ = limits_.floods_per_turn;
+  while (floods_left_ > 0 && flood_line_.size() > 0) {
+    const std::uint32_t slot = flood_line_.take_first();
+    Connection& connection = connections_->at(slot);
+    if (!connection.is_in_line) continue;
+    connection.is_in_line = false;
+    if (connection.stage == Stage::open) settle_receiving(slot, connection);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "server/clock.hpp"
 #include "server/connection.hpp"
 #include "server/faults.hpp"
+#include "server/flood_line.hpp"
 #include "server/io/reserve.hpp"
 #include "server/limits.hpp"
 #include "server/metrics.hpp"
@@ -79,6 +80,8 @@ class Shard {
   void settle(std::uint32_t slot) noexcept;
   void settle_sending(std::uint32_t slot, Connection& connection) noexcept;
   void settle_receiving(std::uint32_t slot, Connection& connection) noexcept;
+  void start_receiving(std::uint32_t slot, Connection& connection) noexcept;
+  void let_floods_in() noexcept;
   void release(std::uint32_t slot, Connection& connection) noexcept;
   void cut(Connection& connection) noexcept;
   void touch(std::uint32_t slot, Connection& connection) noexcept;
@@ -126,6 +129,8 @@ class Shard {
 
   frontend::Now now_;  // of this turn
   Backlog backlog_;
+  FloodLine flood_line_;
+  std::uint32_t floods_left_ = 0;  // that may be received from in this turn
   std::uint64_t turn_ = 0;
   std::uint64_t next_tick_us_ = 0;
   std::uint32_t next_to_check_ = 0;

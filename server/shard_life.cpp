@@ -31,7 +31,8 @@ Shard::Shard(engine::Engine& engine, const Clock& clock, ShardOptions options)
       clock_(clock),
       options_(std::move(options)),
       limits_(options_.limits),
-      backlog_(limits_.long_turn_us, limits_.overload_interval_us) {
+      backlog_(limits_.long_turn_us, limits_.overload_interval_us),
+      flood_line_(limits_.max_connections) {
   for (const int descriptor : options_.listeners) listeners_.push_back(Listening{descriptor});
   handed_over_.reserve(limits_.max_handed_over);
 }
@@ -222,7 +223,7 @@ int Shard::patience_ms() const noexcept {
       std::all_of(listeners_.begin(), listeners_.end(),
                   [](const Listening& l) { return l.is_accepting || l.is_given_up; });
   const bool has_deadlines = connections_->live() > 0 || is_draining_ || !is_accepting;
-  if (!touched_.empty() || backlog_.is_more_waiting()) return 0;
+  if (!touched_.empty() || backlog_.is_more_waiting() || flood_line_.size() > 0) return 0;
   return has_deadlines ? static_cast<int>(limits_.tick_ms) : -1;
 }
 

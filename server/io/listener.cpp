@@ -45,6 +45,9 @@ tl::expected<void, IoError> set_tcp_options(int socket, const ListenOptions& opt
   // All are inherited by accepted sockets. Only what the operator asked for may fail the start.
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  if (options.receive_buffer_bytes > 0) {
+    set(socket, SOL_SOCKET, SO_RCVBUF, options.receive_buffer_bytes);
+  }
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveIntervalS);
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveProbes);

@@ -13,6 +13,7 @@ namespace pail::io {
 struct ListenOptions {
   int backlog = 1024;
   bool non_blocking = false;       // for epoll
+  int receive_buffer_bytes = 0;    // of TCP; 0: the system's choice, which grows
   std::string congestion_control;  // empty: the system's default
 };
 

@@ -38,6 +38,19 @@ TEST_CASE("long turns for a whole interval are a standing backlog, one short one
   CHECK_FALSE(turns.backlog.is_standing());
 }
 
+TEST_CASE("who is received from in every fourth turn waits for four") {
+  Backlog backlog(kLongUs, kIntervalUs);
+  std::uint64_t now_us = 1'000'000;
+  for (int i = 0; i < 100; ++i) {
+    backlog.begin_turn(now_us += 1'500, 4);
+    backlog.note_more_waiting();
+  }
+  CHECK(backlog.turn_us() == 1'500);
+  CHECK(backlog.is_standing());
+  backlog.begin_turn(now_us += 1'500, 3);
+  CHECK_FALSE(backlog.is_standing());
+}
+
 TEST_CASE("time that may have been waited away is no work") {
   Turns turns;
   turns.pass(0, false);
