@@ -90,7 +90,8 @@ tl::expected<void, std::string> DeadlineLoad::greet(Wire& wire) {
   if (!reply || reply->status != protocol::Status::ok) {
     return tl::unexpected(std::string("HELLO was refused"));
   }
-  server_ahead_us_ = reply->clock_us - now;
+  // Of several such bounds the greatest is the nearest to the truth.
+  server_ahead_us_ = std::max(server_ahead_us_, static_cast<std::int64_t>(reply->clock_us - now));
   return {};
 }
 
@@ -164,8 +165,8 @@ void DeadlineLoad::offer(Wire& wire, std::uint32_t count, double first_due_us, d
     wire.due_us[tag % kWindow] = due_us;
     protocol::wire::store(at + protocol::request_at::kTag, tag);
     if (options_.has_deadlines) {
-      const auto expires =
-          static_cast<std::uint32_t>(due_us + options_.deadline_us + server_ahead_us_);
+      const auto expires = static_cast<std::uint32_t>(due_us + options_.deadline_us +
+                                                      static_cast<std::uint64_t>(server_ahead_us_));
       protocol::wire::store(at + protocol::request_at::kExpires, expires != 0 ? expires : 1);
     }
     random_ = random_ * 6364136223846793005 + 1442695040888963407;

@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -78,7 +79,8 @@ class DeadlineLoad {
   int epoll_ = -1;  // tells who has something to read; ends with the process
   std::array<std::byte, protocol::kMaxRequestBytes> frame_;
   std::size_t frame_bytes_ = 0;
-  std::uint64_t server_ahead_us_ = 0;  // the server's clock minus ours, at least
+  // The server's clock minus ours, at least.
+  std::int64_t server_ahead_us_ = std::numeric_limits<std::int64_t>::min();
   std::uint64_t random_ = 0x9E3779B97F4A7C15;
   std::uint32_t cursor_ = 0;
   std::uint64_t read_us_ = 0;  // when the replies at hand were received
