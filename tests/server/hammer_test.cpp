@@ -23,9 +23,9 @@ struct Hammered {
   std::string fault;  // what was wrong with a reply or a connection
 };
 
-Octets batch() {
+Octets takes_of(std::uint32_t count) {
   Octets bytes;
-  for (std::uint32_t tag = 1; tag <= kPipeline; ++tag) {
+  for (std::uint32_t tag = 1; tag <= count; ++tag) {
     protocol::Request take = slow_take(tag, "the one key", kBurst);
     take.inline_limit.count = 1;  // a day: nothing comes back during the test
     bytes = joined(std::move(bytes), request_bytes(take));
@@ -44,6 +44,21 @@ void count_reply(const protocol::Reply& reply, Hammered& result) {
   }
 }
 
+// The first take, alone. It writes the word by its shard's reading of the clock, and a shard whose
+// reading is older would truthfully tell one token less; all readings of the hammering are later.
+Hammered take_once(const Serving& paild) {
+  Hammered result;
+  auto client = paild.greeted();
+  if (!client || !client->send(takes_of(1))) {
+    result.fault = "no connection";
+  } else if (const auto reply = client->reply()) {
+    count_reply(*reply, result);
+  } else {
+    result.fault = "no reply";
+  }
+  return result;
+}
+
 Hammered hammer(const Serving& paild, std::latch& start) {
   Hammered result;
   std::vector<RawClient> clients;
@@ -52,7 +67,7 @@ Hammered hammer(const Serving& paild, std::latch& start) {
     if (client) clients.push_back(std::move(*client));
   }
   if (clients.size() < kConnections) result.fault = "a connection is missing";
-  const Octets takes = batch();
+  const Octets takes = takes_of(kPipeline);
   start.arrive_and_wait();
   for (int round = 0; round < kRounds && result.fault.empty(); ++round) {
     for (RawClient& client : clients) {
@@ -78,11 +93,13 @@ TEST_CASE("of one key hammered over several shards exactly the budget is admitte
     Serving paild(io, 4);
     std::latch start(kThreads);
     std::vector<Hammered> results(kThreads);
+    const Hammered first = take_once(paild);
     std::vector<std::thread> threads;
     for (Hammered& result : results) {
       threads.emplace_back([&] { result = hammer(paild, start); });
     }
     for (std::thread& thread : threads) thread.join();
+    results.push_back(first);
 
     std::vector<std::uint32_t> remainders;
     std::size_t refused = 0;
@@ -92,7 +109,7 @@ TEST_CASE("of one key hammered over several shards exactly the budget is admitte
       remainders.insert(remainders.end(), result.remainders.begin(), result.remainders.end());
     }
     CHECK(remainders.size() == kBurst);
-    CHECK(remainders.size() + refused == kThreads * kConnections * kPipeline * kRounds);
+    CHECK(remainders.size() + refused == 1 + kThreads * kConnections * kPipeline * kRounds);
     std::sort(remainders.begin(), remainders.end());
     std::vector<std::uint32_t> expected(kBurst);
     std::iota(expected.begin(), expected.end(), 0U);
