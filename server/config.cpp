@@ -26,6 +26,7 @@ struct Flags {
   std::string congestion;
   std::string ready_file;
   std::string io = "auto";
+  bool pin = false;
   LimitFlags limits;
   std::string log_format = "text";
   std::string log_level = "info";
@@ -91,6 +92,7 @@ tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   config.is_insecure = flags.insecure;
   config.congestion_control = flags.congestion;
   config.ready_file = flags.ready_file;
+  if (flags.pin) config.pinned = allowed_cpus();
   config.io = flags.io == "uring"   ? IoChoice::uring
               : flags.io == "epoll" ? IoChoice::epoll
                                     : IoChoice::automatic;
@@ -141,6 +143,8 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"auto", "uring", "epoll"}))
       ->capture_default_str();
   add_limit_flags(app, flags.limits);
+  app.add_flag("--pin", flags.pin,
+               "Bind each shard to a core of its own, of those that this process may use");
   app.add_option("--log-format", flags.log_format, "How lines on the error stream look")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

@@ -28,6 +28,8 @@ struct Config {
   std::string congestion_control;  // empty: the system's
   std::string ready_file;          // empty: none
   IoChoice io = IoChoice::automatic;
+  std::vector<unsigned>
+      pinned;  // the core of each shard, over and over; empty: the kernel's choice
   LogOptions log;
   ShardLimits limits;
 };

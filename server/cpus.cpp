@@ -9,30 +9,55 @@
 namespace pail::server {
 namespace {
 
-unsigned cpus_in_mask() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-}
+constexpr const char* kMount = "/sys/fs/cgroup";
 
-std::string first_line(const std::string& path) {
+std::string read_whole(const std::string& path) {
   std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
-// Our cgroup in the unified hierarchy: "/system.slice/paild.service".
-std::string own_cgroup() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("0::", 0) == 0) return line.substr(3);
+// "/a/b" and all above it: "/a/b", "/a", "".
+std::vector<std::string> with_parents(std::string group) {
+  std::vector<std::string> groups;
+  while (group.size() > 1) {
+    groups.push_back(group);
+    group.resize(std::min(group.rfind('/'), group.size() - 1));
   }
-  return "/";
+  groups.emplace_back();
+  return groups;
+}
+
+bool names_cpu(const std::string& controllers) {
+  std::istringstream names(controllers);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name == "cpu") return true;
+  }
+  return false;
 }
 
 }  // namespace
+
+std::vector<unsigned> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<unsigned> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+    }
+  }
+  if (cpus.empty()) cpus.push_back(0);
+  return cpus;
+}
+
+bool pin_to(unsigned cpu) noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+}
 
 unsigned cpus_within_quota(unsigned cpus, const std::string& cpu_max) {
   std::istringstream text(cpu_max);
@@ -42,16 +67,34 @@ unsigned cpus_within_quota(unsigned cpus, const std::string& cpu_max) {
   return std::clamp(static_cast<unsigned>(std::min(quota_us / period_us, 65536.0)), 1u, cpus);
 }
 
-unsigned usable_cpus() {
-  unsigned cpus = cpus_in_mask();
-  // Any group on the way up may have a limit.
-  for (std::string group = own_cgroup();;) {
-    cpus = cpus_within_quota(cpus, first_line("/sys/fs/cgroup" + group + "/cpu.max"));
-    const std::size_t slash = group.rfind('/');
-    if (slash == std::string::npos || group.size() <= 1) break;
-    group.resize(slash);
+unsigned cpus_within_cgroups(unsigned cpus, const std::string& own_groups,
+                             const ReadFile& read_file) {
+  std::istringstream lines(own_groups);
+  for (std::string line; std::getline(lines, line);) {
+    // "0::/system.slice/paild.service", "4:cpu,cpuacct:/docker/0a1b"
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first == std::string::npos ? first : first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool is_version_2 = controllers.empty();
+    if (!is_version_2 && !names_cpu(controllers)) continue;
+    for (const std::string& group : with_parents(line.substr(second + 1))) {
+      if (is_version_2) {
+        cpus = cpus_within_quota(cpus, read_file(kMount + group + "/cpu.max"));
+        continue;
+      }
+      // Mounted under all its controllers' names; "cpu" alone is a link to it, or the mount.
+      const std::string directory = std::string(kMount) + "/cpu" + group;
+      cpus = cpus_within_quota(cpus, read_file(directory + "/cpu.cfs_quota_us") + " " +
+                                         read_file(directory + "/cpu.cfs_period_us"));
+    }
   }
   return cpus;
+}
+
+unsigned usable_cpus() {
+  return cpus_within_cgroups(static_cast<unsigned>(allowed_cpus().size()),
+                             read_whole("/proc/self/cgroup"), read_whole);
 }
 
 }  // namespace pail::server

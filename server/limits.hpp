@@ -49,6 +49,7 @@ struct ShardLimits {
   std::uint32_t hoarding_timeout_ms = 1'000;
   std::uint32_t idle_timeout_ms = 0;      // nothing was received; 0: no limit
   std::uint32_t linger_ms = 1'000;        // after the last reply, for the peer to read it
+  std::uint32_t goodbye_ms = 500;         // after SIGTERM and GOAWAY requests are still read
   std::uint32_t drain_ms = 4'000;         // after SIGTERM; then whoever is left is cut off
   std::uint32_t tick_ms = 250;            // how often timeouts are looked at
   std::uint32_t accept_backoff_ms = 100;  // without descriptors or memory for a socket
@@ -80,6 +81,8 @@ static_assert(kDefaultLimits.long_turn_us * 10 <= kDefaultLimits.overload_interv
 static_assert(kDefaultLimits.hoard_bytes < kDefaultLimits.reply_window_bytes);
 static_assert(kDefaultLimits.hoarding_timeout_ms <= kDefaultLimits.stuck_timeout_ms);
 static_assert(kDefaultLimits.drain_ms < kHardStopMs);
+static_assert(kDefaultLimits.goodbye_ms + kDefaultLimits.tick_ms + kDefaultLimits.linger_ms <
+              kDefaultLimits.drain_ms);
 static_assert(kDefaultLimits.tick_ms <= kDefaultLimits.linger_ms);
 static_assert(kDefaultLimits.io.chunk_bytes >= protocol::kMaxFrameBytes,
               "a frame is split over two chunks at most, once");

@@ -4,18 +4,21 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "server/announce.hpp"
 #include "server/config.hpp"
 #include "server/log.hpp"
 #include "server/server.hpp"
+#include "server/service_manager.hpp"
 
 namespace {
 
 using namespace pail::server;
 
-constexpr timespec kReportInterval{1, 0};
+constexpr std::uint64_t kReportMs = 1000;
 
 sigset_t awaited_signals() noexcept {
   sigset_t set;
@@ -52,14 +55,39 @@ void reload(Server& server, Log& log, const Config& config) {
   log.write({LogLevel::info, "reload", "tokens reloaded"}, {{"tokens", count}});
 }
 
-// Until a signal asks for the end; its number. Meanwhile the log is told what the shards count.
-int watch(Server& server, Log& log, const Config& config, const sigset_t& signals) {
+// Until a signal asks for the end; its number. Meanwhile the log is told what the shards count, and
+// the service manager that they live.
+int watch(Server& server, Log& log, const ServiceManager& manager, const Config& config,
+          const sigset_t& signals) {
   Journal journal(log);
+  const std::uint64_t pulse_ms =
+      manager.watchdog() ? static_cast<std::uint64_t>(manager.watchdog()->count()) / 2000 : 0;
+  const std::uint64_t interval_ms = pulse_ms == 0 ? kReportMs : std::min(pulse_ms, kReportMs);
+  const timespec interval{static_cast<time_t>(interval_ms / 1000),
+                          static_cast<long>(interval_ms % 1000) * 1'000'000};
+  std::uint64_t next_pulse_ms = 0;
+  std::uint64_t next_report_ms = 0;
   for (;;) {
-    const int number = sigtimedwait(&signals, nullptr, &kReportInterval);
-    journal.report(now_ms(), server.fault_totals(),
-                   [&server](Fault fault) { return server.take_note(fault); });
-    if (number == SIGHUP) reload(server, log, config);
+    const int number = sigtimedwait(&signals, nullptr, &interval);
+    const std::uint64_t now = now_ms();
+    if (now >= next_report_ms || number == SIGINT || number == SIGTERM) {
+      next_report_ms = now + kReportMs;
+      journal.report(now, server.fault_totals(),
+                     [&server](Fault fault) { return server.take_note(fault); });
+    }
+    if (pulse_ms != 0 && now >= next_pulse_ms) {
+      next_pulse_ms = now + pulse_ms;
+      if (server.check_pulse()) {
+        manager.alive();
+      } else {
+        log.write({LogLevel::error, "no_pulse", "a shard does not finish its turn"});
+      }
+    }
+    if (number == SIGHUP) {
+      manager.reloading();
+      reload(server, log, config);
+      manager.ready("serving");
+    }
     if (number == SIGINT || number == SIGTERM) return number;
   }
 }
@@ -91,7 +119,11 @@ int main(int argc, char** argv) {
     }
   }
 
-  const int number = watch(**server, log, *config, signals);
+  const ServiceManager manager = ServiceManager::from_environment();
+  manager.ready("serving on " + (*server)->addresses().front());
+
+  const int number = watch(**server, log, manager, *config, signals);
+  manager.stopping();
   log.write({LogLevel::info, "stop", "draining"},
             {{"signal", number == SIGINT ? "SIGINT" : "SIGTERM"},
              {"connections", (*server)->connections()}});

@@ -3,8 +3,11 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <future>
+
+#include "server/cpus.hpp"
 
 namespace pail::server {
 namespace {
@@ -103,13 +106,23 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
   for (const auto& shard : shards_) {
     std::promise<Prepared> promise;
     prepared.push_back(promise.get_future());
-    threads_.emplace_back([this, &shard, all_prepared, promise = std::move(promise)]() mutable {
-      promise.set_value(shard->prepare());
-      if (all_prepared.get()) shard->run(shards_);
-      const std::lock_guard lock(mutex_);
-      ++finished_;
-      finished_changed_.notify_all();
-    });
+    const int cpu = config.pinned.empty()
+                        ? -1
+                        : static_cast<int>(config.pinned[threads_.size() % config.pinned.size()]);
+    threads_.emplace_back(
+        [this, &shard, all_prepared, cpu, promise = std::move(promise)]() mutable {
+          // Before prepare(), so that the shard's memory is near its core.
+          if (cpu >= 0 && !pin_to(static_cast<unsigned>(cpu))) {
+            promise.set_value(tl::unexpected(
+                io::IoError{errno, "--pin: the kernel refuses core " + std::to_string(cpu)}));
+          } else {
+            promise.set_value(shard->prepare());
+          }
+          if (all_prepared.get()) shard->run(shards_);
+          const std::lock_guard lock(mutex_);
+          ++finished_;
+          finished_changed_.notify_all();
+        });
   }
   Prepared result;
   for (auto& future : prepared) {
@@ -132,6 +145,18 @@ std::vector<std::string> Server::addresses() const {
 void Server::replace_tokens(Tokens tokens) noexcept {
   access_.replace(std::move(tokens));
   for (const auto& shard : shards_) shard->renew_permissions();
+}
+
+bool Server::check_pulse() {
+  bool is_alive = true;
+  pulses_.resize(shards_.size(), ~std::uint64_t{0});
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    const std::uint64_t turns = shards_[i]->metrics().shard.read(ShardCount::turns);
+    if (turns == pulses_[i]) is_alive = false;
+    pulses_[i] = turns;
+    shards_[i]->poke();
+  }
+  return is_alive;
 }
 
 void Server::stop() noexcept {

@@ -47,6 +47,9 @@ class Server final : public frontend::StatsSource {
   void replace_tokens(Tokens tokens) noexcept;
 
   void stop() noexcept;
+  // Whether every shard has taken a turn since the last call, or was not asked before. Asks all for
+  // one. To be called by one thread, at intervals that a turn cannot need.
+  [[nodiscard]] bool check_pulse();
   // Whether all shards have finished within that time.
   [[nodiscard]] bool wait(std::chrono::milliseconds patience);
 
@@ -82,6 +85,7 @@ class Server final : public frontend::StatsSource {
   std::vector<io::Listener> listeners_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::thread> threads_;
+  std::vector<std::uint64_t> pulses_;  // turns of each shard when it was asked; of one caller
   std::mutex mutex_;
   std::condition_variable finished_changed_;
   std::size_t finished_ = 0;  // threads; under mutex_

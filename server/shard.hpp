@@ -48,8 +48,9 @@ class Shard {
   void run(std::span<const std::unique_ptr<Shard>> shards) noexcept;
 
   // From any thread, once prepared.
-  void stop() noexcept;               // accept no more, answer what was received, close
-  void renew_permissions() noexcept;  // tokens have changed
+  void stop() noexcept;                       // accept no more, answer what was received, close
+  void poke() noexcept { backend_->wake(); }  // it will take a turn, if it can
+  void renew_permissions() noexcept;          // tokens have changed
   [[nodiscard]] const Metrics& metrics() const noexcept { return metrics_; }
   [[nodiscard]] FaultNotes& fault_notes() noexcept { return fault_notes_; }
   [[nodiscard]] std::uint32_t load() const noexcept {
@@ -95,6 +96,7 @@ class Shard {
 
   void keep_accepting() noexcept;
   void begin_drain() noexcept;
+  void stop_reading() noexcept;
   void tick() noexcept;
   void check_deadline(std::uint32_t slot, Connection& connection) noexcept;
   [[nodiscard]] bool is_late(const Connection& connection) noexcept;
@@ -135,6 +137,8 @@ class Shard {
   std::uint64_t next_tick_us_ = 0;
   std::uint32_t next_to_check_ = 0;
   bool is_draining_ = false;
+  bool has_stopped_reading_ = false;
+  std::uint64_t goodbye_deadline_us_ = 0;
   std::uint64_t drain_deadline_us_ = 0;
   Metrics metrics_;
 

@@ -193,10 +193,13 @@ void Shard::stop() noexcept {
   backend_->wake();
 }
 
-// What has arrived is read to its end and answered; after that each connection is finished.
+// Greeted peers are told to go elsewhere, and get a while to hear of it: what they send until then
+// is answered as ever. Then what has arrived is read to its end, answered, and each connection
+// finished.
 void Shard::begin_drain() noexcept {
   is_draining_ = true;
   drain_deadline_us_ = after_ms(limits_.drain_ms);
+  goodbye_deadline_us_ = after_ms(limits_.goodbye_ms);
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     if (!listeners_[i].is_accepting) continue;
     backend_->stop({io::Operation::accept, 0, static_cast<std::uint32_t>(i)},
@@ -204,6 +207,17 @@ void Shard::begin_drain() noexcept {
     // Whoever connects from here on is refused, rather than kept waiting for a server that goes.
     io::shut_down_receiving(listeners_[i].descriptor);
   }
+  for (std::uint32_t slot = 0; slot < connections_->used(); ++slot) {
+    Connection& connection = connections_->at(slot);
+    if (connection.stage != Stage::open || !connection.session.is_greeted()) continue;
+    native_->say_goodbye(connection.replies);
+    touch(slot, connection);
+  }
+  if (limits_.goodbye_ms == 0) stop_reading();
+}
+
+void Shard::stop_reading() noexcept {
+  has_stopped_reading_ = true;
   for (std::uint32_t slot = 0; slot < connections_->used(); ++slot) {
     Connection& connection = connections_->at(slot);
     if (connection.stage == Stage::free || connection.stage == Stage::cut) continue;
@@ -231,6 +245,7 @@ void Shard::tick() noexcept {
   if (now_.us < next_tick_us_) return;
   next_tick_us_ = after_ms(limits_.tick_ms);
   keep_accepting();
+  if (is_draining_ && !has_stopped_reading_ && now_.us >= goodbye_deadline_us_) stop_reading();
   const std::uint32_t used = connections_->used();
   const bool is_over = is_draining_ && now_.us >= drain_deadline_us_;
   for (std::uint32_t n = is_over ? used : std::min(used, kChecksPerTick); n > 0; --n) {

@@ -112,6 +112,9 @@ class Native {
   // The connection is gone: its grants are nobody's now, and what they charged stays charged.
   void forget(NativeSession& session) noexcept;
 
+  // The server is about to stop: asks the peer to send no more. Lost where there is no room.
+  void say_goodbye(ReplyQueue& replies) noexcept;
+
   // After Outcome::close.
   [[nodiscard]] const Refusal& refusal() const noexcept { return refusal_; }
 

@@ -30,6 +30,13 @@ Outcome Native::renew(NativeSession& session, ReplyQueue& replies) noexcept {
   return Outcome::close;
 }
 
+void Native::say_goodbye(ReplyQueue& replies) noexcept {
+  protocol::Reply goaway;
+  goaway.op = protocol::Op::goaway;
+  const auto room = replies.room(protocol::kReplyHeaderBytes, pool_);
+  if (!room.empty()) replies.append(protocol::encode(goaway, room));
+}
+
 // As many numbers as a page holds, encoded in place behind the header.
 bool Native::answer_stats(const protocol::Request& request, ReplyQueue& replies) noexcept {
   protocol::Reply reply;

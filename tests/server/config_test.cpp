@@ -1,6 +1,7 @@
 // Concern: every command line gets either what it asks for or a text that says what is wrong.
 #include <doctest/doctest.h>
 
+#include <map>
 #include <vector>
 
 #include "server/config.hpp"
@@ -103,6 +104,42 @@ TEST_CASE("asking is not an error") {
     CHECK(config.error().text.find("paild") != std::string::npos);
   }
   CHECK(parse({"--insecure", "--listen", "0.0.0.0:7245"}));
+}
+
+TEST_CASE("the limits of cgroups, of both versions, of our group and those above it") {
+  using Files = std::map<std::string, std::string>;
+  const auto within = [](const std::string& own_groups, const Files& files) {
+    return cpus_within_cgroups(8, own_groups, [&files](const std::string& path) {
+      const auto found = files.find(path);
+      return found == files.end() ? std::string() : found->second;
+    });
+  };
+  CHECK(within("", {}) == 8);
+  CHECK(within("garbage\n:\n::\n0::\n", {}) == 8);
+  CHECK(within("0::/\n", {{"/sys/fs/cgroup/cpu.max", "300000 100000\n"}}) == 3);
+  CHECK(within("0::/a/b\n", {{"/sys/fs/cgroup/a/b/cpu.max", "max 100000\n"},
+                             {"/sys/fs/cgroup/a/cpu.max", "200000 100000\n"}}) == 2);
+  CHECK(within("0::/a/b\n", {{"/sys/fs/cgroup/a/b/cpu.max", "400000 100000\n"},
+                             {"/sys/fs/cgroup/a/cpu.max", "600000 100000\n"}}) == 4);
+  const char* const kOld = "12:memory:/docker/1\n4:cpu,cpuacct:/docker/1\n0::/docker/1\n";
+  CHECK(within(kOld, {{"/sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "250000\n"},
+                      {"/sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n"}}) == 2);
+  CHECK(within(kOld, {{"/sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "-1\n"},
+                      {"/sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n"}}) == 8);
+  // Seen from within the container only the mount itself is there.
+  CHECK(within(kOld, {{"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n"},
+                      {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"}}) == 1);
+  CHECK(within("4:cpuset:/x\n", {{"/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "100000\n"},
+                                 {"/sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n"}}) == 8);
+}
+
+TEST_CASE("pinning uses the cores that this process may use") {
+  const auto config = parse({"--pin"});
+  REQUIRE(config);
+  CHECK(config->pinned == allowed_cpus());
+  CHECK_FALSE(config->pinned.empty());
+  CHECK(usable_cpus() <= config->pinned.size());
+  CHECK(parse({})->pinned.empty());
 }
 
 TEST_CASE("a CPU quota bounds the number of shards") {

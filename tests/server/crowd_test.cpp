@@ -118,7 +118,8 @@ TEST_CASE("peers that never read cost the reply memory and no more") {
       CHECK(paild.is_healthy());
     } while (pushed > 0);
     const std::size_t after = paild.resident_bytes();
-    MESSAGE(std::string(io), ": ", mute.size(), " peers that never read: ", (after - before) / kKiB, " KiB");
+    MESSAGE(std::string(io), ": ", mute.size(), " peers that never read: ", (after - before) / kKiB,
+            " KiB");
     constexpr std::size_t kChunks =
         std::size_t{server::kDefaultLimits.io.chunks} * server::kDefaultLimits.io.chunk_bytes;
     if (!is_sanitized()) CHECK(after - before <= kReplyMemory + kChunks + 2 * kMiB);

@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <stdexcept>
+#include <thread>
+
 #include "tests/server/fixture.hpp"
 #include "tests/server/process.hpp"
 
@@ -11,6 +14,75 @@ namespace {
 
 using protocol::Status;
 using server::ShardCount;
+
+// The next reply that is not the server's goodbye.
+std::optional<protocol::Reply> reply_or_goodbye(RawClient& client) {
+  auto reply = client.reply();
+  if (reply && reply->op == protocol::Op::goaway) reply = client.reply();
+  return reply;
+}
+
+TEST_CASE("a stop says goodbye, and answers what is asked until that has been heard") {
+  for (const auto io : kBackends) {
+    auto config = local_config(io, 2);
+    config.limits.goodbye_ms = 10'000;  // the drain ends it, or the peers do
+    config.limits.drain_ms = 20'000;
+    config.limits.tick_ms = 10;
+    TestServer server(config);
+    RawClient idle = server.greeted();
+    RawClient silent = server.connect();
+    REQUIRE(eventually([&] { return server->connections() == 2; }));
+    server->stop();
+    auto goodbye = idle.reply();
+    REQUIRE(goodbye);
+    CHECK(goodbye->op == protocol::Op::goaway);
+    CHECK(goodbye->status == Status::ok);
+    CHECK(goodbye->tag == 0);
+    // A request that was on its way is answered.
+    REQUIRE(idle.send(request_bytes(slow_take(9, "late", 5))));
+    const auto reply = idle.reply();
+    REQUIRE(reply);
+    CHECK(reply->tag == 9);
+    CHECK(reply->status == Status::ok);
+    CHECK(eventually([&] {  // each shard stops accepting for itself
+      try {
+        static_cast<void>(server.connect());
+        return false;
+      } catch (const std::runtime_error&) {
+        return true;
+      }
+    }));
+    idle.finish_sending();
+    silent.finish_sending();
+    CHECK(idle.wait_for_end());
+    CHECK(server->wait(kRawPatience));  // sooner than any deadline
+  }
+}
+
+TEST_CASE("peers that ignore the goodbye are finished, and asked no more") {
+  for (const auto io : kBackends) {
+    auto config = local_config(io);
+    config.limits.goodbye_ms = 30;
+    config.limits.linger_ms = 30;
+    config.limits.tick_ms = 10;
+    TestServer server(config);
+    RawClient busy = server.greeted();
+    server->stop();
+    const Octets take = request_bytes(slow_take(9, "busy", 5));
+    while (busy.send(take) && !server->wait(std::chrono::milliseconds(0))) {
+      std::this_thread::yield();
+    }
+    CHECK(server->wait(kRawPatience));
+  }
+}
+
+TEST_CASE("a shard that takes its turns has a pulse") {
+  for (const auto io : kBackends) {
+    TestServer server(local_config(io, 2));
+    CHECK(server->check_pulse());
+    for (int i = 0; i < 3; ++i) CHECK(eventually([&] { return server->check_pulse(); }));
+  }
+}
 
 TEST_CASE("a stop answers what was received, then closes and accepts no more") {
   for (const auto io : kBackends) {
@@ -27,7 +99,7 @@ TEST_CASE("a stop answers what was received, then closes and accepts no more") {
     server->stop();
     for (RawClient& client : clients) {
       for (std::uint32_t i = 0; i < kTakes; ++i) {
-        const auto reply = client.reply();
+        const auto reply = reply_or_goodbye(client);
         REQUIRE(reply);
         REQUIRE(reply->tag == i + 1);
         REQUIRE(reply->status == Status::ok);
