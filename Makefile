@@ -1,9 +1,9 @@
 # The front door. On a fresh Debian 12 with only git and make, each target does all of its own set-up:
 #
-#   make run      build, then start paild in the foreground on its defaults
+#   make run      build the programs, then start paild in the foreground on its defaults
 #   make test     build, then run every test
 #   make demo     three gateways share one limit, told as a table
-#   make build    the binaries, in build/release/bin
+#   make build    everything, tests too: the binaries are in build/release/bin
 #   make asan     every test under the address and undefined-behaviour sanitizers
 #   make tsan     engine, client and epoll tests under the thread sanitizer
 #   make fuzz     every fuzzer for FUZZ_SECONDS (60), with clang, from the golden vectors on
@@ -28,13 +28,15 @@ dependencies:
 build: dependencies
 	$(call build,release)
 
-run: build
+run: dependencies
+	$(call build,release,paild pail pail-bench)
 	@exec $(BIN)/paild
 
 test: build
 	@ctest --test-dir build/release --output-on-failure
 
-demo: build
+demo: dependencies
+	$(call build,release,three_gateways)
 	@$(BIN)/three_gateways
 
 asan: dependencies
@@ -42,7 +44,7 @@ asan: dependencies
 	@ctest --test-dir build/asan --output-on-failure
 
 tsan: dependencies
-	$(call build,tsan)
+	$(call build,tsan,engine_tests client_tests client_server_tests)
 	@ctest --test-dir build/tsan --output-on-failure -L tsan
 
 fuzz: dependencies
@@ -50,7 +52,8 @@ fuzz: dependencies
 	$(call build,fuzz,fuzzers)
 	@tests/fuzz/run.sh
 
-compare: build
+compare: dependencies
+	$(call build,release,paild pail-bench)
 	@packaging/install-dependencies.sh packaging/compare-packages.txt
 	@$(BIN)/pail-bench compare $(COMPARE)
 
