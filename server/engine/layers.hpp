@@ -74,7 +74,16 @@ template <class Store>
       result.refusing = i;
     }
   }
-  if (result.refusing != kNoLayer) return result;
+  // Nothing is charged, so what is told of the other layers is how they are, not how they would be.
+  const auto tell_as_they_are = [&] {
+    const Ask look{.cost = 0, .priority = priority, .partial = false};
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (result.layers[i].verdict != Verdict::admitted) continue;
+      result.layers[i] =
+          judge(store, *layers[i].limit, epoch, layers[i].hash, look, now, Mode::peek);
+    }
+  };
+  if (result.refusing != kNoLayer) return tell_as_they_are(), result;
 
   const auto order = detail::taking_order(layers);
   for (std::size_t taken = 0; taken < layers.size(); ++taken) {
@@ -91,7 +100,7 @@ template <class Store>
       static_cast<void>(
           give_back(store, *layers[order[taken]].limit, receipt, judgement.granted, now));
     }
-    return result;
+    return tell_as_they_are(), result;
   }
   return result;
 }

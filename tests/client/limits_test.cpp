@@ -141,13 +141,14 @@ TEST_CASE("an estimate is settled once, by the client that took it") {
   Client other = connect(paild);
   CHECK(other.settle(kModel, "k", taken.grant, 0).error().code == ErrorCode::bad_argument);
   const Decision settled = must(client.settle(kModel, "k", taken.grant, 120));
-  CHECK(settled.granted == 120);
-  CHECK(settled.remaining == 880);
+  CHECK(settled.granted <= 121);  // a part of a token was refilled meanwhile
+  CHECK(settled.remaining >= 879);
   CHECK(client.settle(kModel, "k", taken.grant, 0).error().code == ErrorCode::bad_argument);
 
   const Decision more = must(client.take(kModel, "k", estimate));
   const Decision overdrawn = must(client.settle(kModel, "k", more.grant, 5000));
-  CHECK(overdrawn.granted == 500 + 380 + 100);
+  CHECK(overdrawn.granted >= 500 + 379 + 100);
+  CHECK(overdrawn.granted <= 500 + 380 + 100);
   CHECK(overdrawn.remaining == 0);
   CHECK(client.take(Limit::rate(1, 1s, 1), "k", estimate).error().code == ErrorCode::bad_argument);
 }
@@ -168,18 +169,19 @@ TEST_CASE("around a boundary a fixed window gives twice its limit, the others do
       const std::string key = std::to_string(round);
       const std::string probe = key + "probe";
       must(client.take(Limit::policy("fixed"), probe));
-      while (must(client.peek(Limit::policy("fixed"), probe, cost(1))).reset_after > 20ms) {
+      while (must(client.peek(Limit::policy("fixed"), probe, cost(0))).reset_after > 20ms) {
       }
       const auto start = Clock::now();
       double granted = must(client.take(limit, key, all)).granted;
-      while (must(client.peek(Limit::policy("fixed"), probe, cost(1))).reset_after.count() != 0) {
+      while (must(client.peek(Limit::policy("fixed"), probe, cost(0))).reset_after.count() != 0) {
       }
       granted += must(client.take(limit, key, all)).granted;
       const std::chrono::duration<double> elapsed = Clock::now() - start;
       most = std::max(most, granted);
       const bool is_fixed = limit.policy_name() == "fixed";
       CHECK(granted <= (is_fixed ? 200 : 100 + 100 * elapsed.count() + 1));
-      MESSAGE(name, ": ", granted, " of 100 a second in ", elapsed.count() * 1000, " ms");
+      MESSAGE(limit.policy_name(), ": ", granted, " of 100 a second in ", elapsed.count() * 1000,
+              " ms");
     }
     if (limit.policy_name() == "fixed") CHECK(most == 200);
   }

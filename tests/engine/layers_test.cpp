@@ -51,6 +51,7 @@ TEST_CASE("the answer names the layer to wait for longest, and never above all")
   auto all = ask.take_all({layer(kFixed, "k"), layer(kScarce, "k"), layer(kSliding, "k")});
   CHECK(all.layer == 1);
   CHECK(all.decision.wait_ns == 86'400'000'000'000);
+  CHECK(all.layers[2].remaining == 100);  // refused, so as it is
   all = ask.take_all({layer(kScarce, "k"), layer(kFixed, "other", 11)});
   CHECK(all.layer == 1);
   CHECK(all.decision.verdict == Verdict::never);

@@ -190,6 +190,10 @@ class NativeModel {
       if (reply.status == Status::ok) {
         each[i] = one_layer(layers[i], protocol::Op::take, request.priority, now);
         reply.granted += each[i].granted;
+      } else if (each[i].status == Status::ok) {  // as it is, not as it would be
+        protocol::Layer look = layers[i];
+        look.cost = 0;
+        each[i] = one_layer(look, protocol::Op::peek, request.priority, now);
       }
       if (each[i].remaining < reply.remaining) {
         reply.remaining = each[i].remaining;
