@@ -129,23 +129,24 @@ TEST_CASE("two crossing requests for the last of two budgets, in every order: ex
   }
 }
 
-// What a give-back with the clock reading of the take would mint: the last token of `a` is refilled
-// while the loser is held up, taken by somebody else, and given back once more.
+// What a give-back with the clock reading of the take would mint: the token is refilled while the
+// loser is held up, taken by somebody else, and given back once more.
 TEST_CASE("what is given back late has been refilled meanwhile") {
   Limit refilled;
   refilled.queue.bucket = make_token_bucket({1'000'000'000, 1, 2}).value();
   MapStore store;
   store.true_now = 1000 * kSecond;
-  const Ask two{.cost = 2, .priority = 0, .partial = false};
-  const Judgement taken = judge(store, refilled, kEpoch, {1, 1}, two, store.true_now, Mode::take);
+  const auto take_one = [&] {
+    return judge(store, refilled, kEpoch, {1, 1}, {}, store.true_now, Mode::take);
+  };
+  const Judgement taken = take_one();
   const Ticks then = store.true_now;
-  store.true_now += 2 * kSecond;
-  CHECK(judge(store, refilled, kEpoch, {1, 1}, two, store.true_now, Mode::take).verdict ==
-        Verdict::admitted);
-  const Receipt receipt{.entry = taken.entry, .at = taken.at, .tokens = 2};
-  CHECK(give_back(store, refilled, receipt, 2, then) == 0);
-  CHECK(judge(store, refilled, kEpoch, {1, 1}, {}, store.true_now, Mode::take).verdict ==
-        Verdict::denied);
+  store.true_now += kSecond;
+  CHECK(take_one().verdict == Verdict::admitted);
+  const Receipt receipt{.entry = taken.entry, .at = taken.at, .tokens = 1};
+  CHECK(give_back(store, refilled, receipt, 1, then) == 0);
+  CHECK(take_one().verdict == Verdict::admitted);
+  CHECK(take_one().verdict == Verdict::denied);
 }
 
 TEST_CASE("four threads cross over shared budgets: none is exceeded, and what is left can be had") {
