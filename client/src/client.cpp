@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -22,7 +23,8 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kMinWait = std::chrono::microseconds(1);
 constexpr nanoseconds kMaxWait = std::chrono::hours(1);
 constexpr std::size_t kMaxInFlight = 65'536;
-constexpr std::size_t kMaxStats = 65'536;  // that a server may tell
+constexpr std::chrono::milliseconds kReconnectPause{50};  // after an attempt that failed
+constexpr std::size_t kMaxStats = 65'536;                 // that a server may tell
 // What a call in a flooded connection may keep: see client.hpp on memory.
 static_assert(protocol::kMaxRequestBytes <= 1100);
 
@@ -176,7 +178,60 @@ constexpr const char* kOnlyPolicies = "this is for a policy of the server, not f
 struct Client::Parts {
   std::string address;
   ClientOptions options;
-  std::unique_ptr<internal::Connection> connection;
+
+  [[nodiscard]] Result<std::shared_ptr<internal::Connection>> connect(Time deadline) const {
+    internal::ConnectionOptions wanted;
+    wanted.address = address;
+    wanted.tcp_congestion = options.tcp_congestion;
+    wanted.token = options.token;
+    wanted.client_name = options.name;
+    wanted.max_in_flight = options.max_in_flight;
+    auto connection = internal::Connection::open(wanted, deadline);
+    if (!connection) return tl::unexpected(std::move(connection).error());
+    return std::shared_ptr<internal::Connection>(std::move(*connection));
+  }
+
+  [[nodiscard]] std::shared_ptr<internal::Connection> current() const {
+    const std::lock_guard lock(mutex_);
+    return connection_;
+  }
+  void start_with(std::shared_ptr<internal::Connection> connection) {
+    connection_ = std::move(connection);
+  }
+
+  // The server of `old` has said goodbye: the connection that took its place, made by one caller
+  // while the others go without, and no more often than every kReconnectPause.
+  [[nodiscard]] Result<std::shared_ptr<internal::Connection>> replaced(
+      const std::shared_ptr<internal::Connection>& old, Time now, Time deadline) {
+    std::unique_lock lock(mutex_);
+    if (connection_ != old) return connection_;
+    if (is_closed_ || is_connecting_ || now < next_attempt_) {
+      return tl::unexpected(
+          Error{ErrorCode::closed, address + ": the server is shutting down", false});
+    }
+    is_connecting_ = true;
+    lock.unlock();
+    auto fresh = connect(std::min(deadline, now + options.connect_timeout));
+    lock.lock();
+    is_connecting_ = false;
+    if (!fresh) {
+      next_attempt_ = Clock::now() + kReconnectPause;
+      return fresh;
+    }
+    if (is_closed_) (*fresh)->close();
+    connection_ = *fresh;
+    return fresh;
+  }
+
+  void close() {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    connection_->close();
+  }
+  [[nodiscard]] bool usable() const {
+    const std::lock_guard lock(mutex_);
+    return !is_closed_ && (connection_->usable() || connection_->draining());
+  }
 
   // The answer, or an error that says whether the request may have been charged.
   Result<Answer> ask(const protocol::Request& request, const CallOptions& call) {
@@ -184,7 +239,15 @@ struct Client::Parts {
     if (!is_fitting_wait(wait)) return bad_argument("deadline of a call: 1 us to 1 hour");
     const Time start = Clock::now();
     const Time deadline = start + wait;
+    auto connection = current();
     auto answer = connection->call(request, start, deadline);
+    // A request that never left a connection whose server goes away is asked elsewhere.
+    if (!answer && !answer.error().maybe_charged && connection->draining()) {
+      auto fresh = replaced(connection, Clock::now(), deadline);
+      if (!fresh) return tl::unexpected(std::move(fresh).error());
+      connection = std::move(*fresh);
+      answer = connection->call(request, Clock::now(), deadline);
+    }
     // `expired` while we still wait: the two clocks have drifted apart by more than was allowed for
     // (a machine was suspended, say). Nothing was charged, and from now on the connection sends no
     // deadlines, so one repetition is right and enough.
@@ -235,6 +298,13 @@ struct Client::Parts {
     decision.grant_expires = start + std::chrono::microseconds(grant->ttl_us);
     return decision;
   }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<internal::Connection> connection_;
+  bool is_connecting_ = false;
+  bool is_closed_ = false;
+  Time next_attempt_{};
 };
 
 Client::Client(std::unique_ptr<Parts> parts) noexcept : parts_(std::move(parts)) {}
@@ -244,19 +314,12 @@ Client::~Client() = default;
 
 Result<Client> Client::connect(std::string_view address, ClientOptions options) {
   if (auto fine = check(options); !fine) return tl::unexpected(std::move(fine).error());
-  internal::ConnectionOptions wanted;
-  wanted.address = address;
-  wanted.tcp_congestion = options.tcp_congestion;
-  wanted.token = options.token;
-  wanted.client_name = options.name;
-  wanted.max_in_flight = options.max_in_flight;
-  auto connection = internal::Connection::open(wanted, Clock::now() + options.connect_timeout);
-  if (!connection) return tl::unexpected(std::move(connection).error());
-
   auto parts = std::make_unique<Parts>();
   parts->address = address;
   parts->options = std::move(options);
-  parts->connection = std::move(*connection);
+  auto connection = parts->connect(Clock::now() + parts->options.connect_timeout);
+  if (!connection) return tl::unexpected(std::move(connection).error());
+  parts->start_with(std::move(*connection));
   return Client(std::move(parts));
 }
 
@@ -382,7 +445,7 @@ Result<ServerStats> Client::stats(std::uint32_t shard, const CallOptions& option
       return tl::unexpected(refusal_to_decide(*answer, parts_->address, nullptr));
     }
     if (!append_page(*answer, stats)) {
-      parts_->connection->close();
+      parts_->close();
       return tl::unexpected(Error{ErrorCode::protocol_error,
                                   parts_->address + ": the server's numbers are malformed"});
     }
@@ -392,11 +455,11 @@ Result<ServerStats> Client::stats(std::uint32_t shard, const CallOptions& option
 }
 
 bool Client::usable() const noexcept {
-  return parts_ != nullptr && parts_->connection->usable();
+  return parts_ != nullptr && parts_->usable();
 }
 
 void Client::close() noexcept {
-  if (parts_ != nullptr) parts_->connection->close();
+  if (parts_ != nullptr) parts_->close();
 }
 
 }  // namespace pail

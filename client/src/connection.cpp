@@ -11,6 +11,9 @@
 namespace pail::internal {
 namespace {
 
+// A connection that was quiet for longer may have ended meanwhile.
+constexpr std::chrono::milliseconds kQuietPause{10};
+
 std::string system_text(int error) {
   return std::system_category().message(error);
 }
@@ -58,6 +61,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const ConnectionOptions& op
 Result<Answer> Connection::call(protocol::Request request, Time now, Time deadline) {
   Call call;
   Lock lock(mutex_);
+  look_at_notices(lock, now);
   if (failure_) return tl::unexpected(Error{failure_->code, failure_->text, false});
   if (draining_) {
     return tl::unexpected(Error{ErrorCode::closed, where("the server is shutting down"), false});
@@ -79,6 +83,16 @@ Result<Answer> Connection::call(protocol::Request request, Time now, Time deadli
   return tl::unexpected(Error{
       ErrorCode::timeout,
       where(left ? "no answer within the deadline" : "could not send within the deadline"), left});
+}
+
+// Nobody reads while nobody waits for an answer, so a goodbye, or the end of the connection, may
+// lie there unread. Looked for before the first request after a pause: that costs one system call,
+// where a request that is sent to a server that has gone costs its answer.
+void Connection::look_at_notices(Lock& lock, Time now) {
+  const bool is_quiet = in_flight_.empty() && !reader_present_ && !writer_present_ && !failure_;
+  if (!is_quiet || now - last_received_ < kQuietPause) return;
+  read_turn(lock, now);
+  offer_vacant_roles();
 }
 
 void Connection::enqueue(protocol::Request& request, Call& call) {
@@ -166,6 +180,7 @@ void Connection::read_turn(Lock& lock, Time deadline) {
 
   lock.lock();
   reader_present_ = false;
+  last_received_ = Clock::now();
   if (ready.writable) socket_full_ = false;
   switch (transfer.outcome) {
     case Socket::Outcome::progress:
@@ -290,6 +305,11 @@ void Connection::fail(ErrorCode code, std::string text) {
 bool Connection::usable() const noexcept {
   const std::lock_guard lock(mutex_);
   return !failure_ && !draining_;
+}
+
+bool Connection::draining() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return draining_;
 }
 
 void Connection::close() noexcept {

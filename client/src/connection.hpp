@@ -72,6 +72,9 @@ class Connection {
   [[nodiscard]] Result<Answer> call(protocol::Request request, Time now, Time deadline);
 
   [[nodiscard]] bool usable() const noexcept;
+  // The server asked for no more requests: another connection is to be used, whatever became of
+  // this one since.
+  [[nodiscard]] bool draining() const noexcept;
   void close() noexcept;  // any thread
 
  private:
@@ -85,6 +88,7 @@ class Connection {
   [[nodiscard]] Result<void> receive_greeting(Time deadline);
   [[nodiscard]] Result<void> on_greeting(protocol::Bytes frame);
 
+  void look_at_notices(Lock& lock, Time now);
   void enqueue(protocol::Request& request, Call& call);
   void work_until_done(Lock& lock, Call& call, Time deadline);
   void write_turn(Lock& lock);
@@ -118,6 +122,7 @@ class Connection {
   bool socket_full_ = false;   // the last send found no room
   bool clock_trusted_ = true;  // until the server expires a request that has not expired
   bool draining_ = false;      // the server asked for no more requests (GOAWAY)
+  Time last_received_{};       // when a reader last looked
   std::optional<Error> failure_;
 
   // The writer's: handed from one to the next under the mutex.

@@ -2,9 +2,11 @@
 // notices. Method: a scripted server that says one of each.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <pail/client.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/client/fixture.hpp"
@@ -206,10 +208,73 @@ TEST_CASE("a draining server still answers what is in flight") {
   auto client = Client::connect(server.address(), patient());
   REQUIRE(client.has_value());
   CHECK(client->take(kLimit, "k").has_value());
-  CHECK_FALSE(client->usable());
-  const auto result = client->take(kLimit, "k");
-  CHECK(code_of(result) == ErrorCode::closed);
-  CHECK_FALSE(result.error().maybe_charged);
+  CHECK(client->usable());  // by a connection of its next call
+}
+
+// The first connections say goodbye, the later ones serve.
+TEST_CASE("a server that says goodbye is left for the one that took its place") {
+  for (const bool is_idle : {false, true}) {
+    std::atomic<int> connections{0};
+    std::atomic<int> ended{0};
+    StubServer server([&](Peer& peer) {
+      const int number = ++connections;
+      if (!peer.greet()) return;
+      pail::protocol::Reply goaway;
+      goaway.op = Op::goaway;
+      while (const auto request = peer.next()) {
+        if (number == 1 && !is_idle) peer.send(goaway);
+        peer.send(admitted(*request));
+        if (number == 1 && is_idle) {
+          peer.send(goaway);  // heard by nobody until the next call
+          peer.hang_up();
+          break;
+        }
+      }
+      ++ended;
+    });
+    auto client = Client::connect(server.address(), patient());
+    REQUIRE(client.has_value());
+    CHECK(client->take(kLimit, "k").has_value());
+    // Both, goodbye and end, have arrived before the next call; it is told nothing of them.
+    while (is_idle && ended == 0) std::this_thread::yield();
+    std::this_thread::yield();
+    const auto quiet_until = std::chrono::steady_clock::now() + 20ms;
+    while (std::chrono::steady_clock::now() < quiet_until) std::this_thread::yield();
+    for (int i = 0; i < 5; ++i) CHECK(client->take(kLimit, "k").has_value());
+    CHECK(connections == 2);
+    CHECK(client->usable());
+    client->close();
+    CHECK_FALSE(client->usable());
+    CHECK(code_of(client->take(kLimit, "k")) == ErrorCode::closed);
+  }
+}
+
+TEST_CASE("where nobody took its place, calls say so, unsent, and attempts have pauses") {
+  std::atomic<int> connections{0};
+  StubServer server([&](Peer& peer) {
+    if (++connections > 1) return peer.hang_up();
+    if (!peer.greet()) return;
+    const auto request = peer.next();
+    if (!request) return;
+    pail::protocol::Reply goaway;
+    goaway.op = Op::goaway;
+    peer.send(goaway);
+    peer.send(admitted(*request));
+    peer.wait_for_end();
+  });
+  auto client = Client::connect(server.address(), patient());
+  REQUIRE(client.has_value());
+  CHECK(client->take(kLimit, "k").has_value());
+  const auto start = std::chrono::steady_clock::now();
+  int calls = 0;
+  while (calls < 2000) {
+    const auto result = client->take(kLimit, "k");
+    ++calls;
+    CHECK(code_of(result) == ErrorCode::closed);
+    CHECK_FALSE(result.error().maybe_charged);
+  }
+  const auto pauses = (std::chrono::steady_clock::now() - start) / 50ms;
+  CHECK(connections <= pauses + 2);
 }
 
 TEST_CASE("`expired` while the caller still waits is asked again, once, without a deadline") {

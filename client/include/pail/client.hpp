@@ -24,8 +24,11 @@
 // Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each (a take_all: 17 KiB), and
 // about 80 KiB a connection. direction.
 //
-// A connection that failed stays failed: calls answer ErrorCode::closed with the reason, at once.
-// (Reconnecting, asynchronous calls, leases and several servers are to come behind this interface.)
+// A server that is about to stop says so (GOAWAY): calls in flight are still answered, and the next
+// call connects anew, to the server that took its place. Until there is one, calls answer
+// ErrorCode::closed. Any other connection that failed stays failed: calls answer
+// ErrorCode::closed with the reason, at once. (Reconnecting then, asynchronous calls, leases and
+// several servers are to come behind this interface.)
 #pragma once
 
 #include <chrono>
@@ -128,8 +131,8 @@ class Client {
   // they are read one after another; the deadline is for each.
   [[nodiscard]] Result<ServerStats> stats(std::uint32_t shard = 0, const CallOptions& options = {});
 
-  // False once the connection has failed or close() was called: every further call answers
-  // `closed`.
+  // False once the connection has failed (other than by the server's GOAWAY) or close() was called:
+  // every further call answers `closed`.
   [[nodiscard]] bool usable() const noexcept;
 
   // Ends the connection: calls in flight and to come answer ErrorCode::closed. Idempotent.
