@@ -16,7 +16,7 @@ allowed() {
     server/frontend) echo "protocol server/engine" ;;
     server)          echo "protocol server/engine server/io server/frontend" ;;
     client)          echo "protocol" ;;
-    bench)           echo "protocol server/engine client" ;;
+    bench)           echo "protocol server/engine server/frontend client" ;;
   esac
 }
 
