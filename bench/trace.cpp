@@ -17,6 +17,8 @@ namespace pail::bench {
 namespace {
 
 constexpr double kMaxGapUs = 1e12;  // 11 days: more is a mistake in the file
+// The longest key, two numbers and space around them; more is no trace but some other file.
+constexpr std::size_t kMaxLineBytes = protocol::kMaxKeyBytes + 256;
 
 // The words of a line; more than three come back as four.
 std::array<std::string_view, 4> split(std::string_view line) {
@@ -44,15 +46,19 @@ bool parse_whole(std::string_view text, Number& number) {
 tl::expected<Trace, std::string> read_trace(std::istream& stream) {
   Trace trace;
   std::unordered_map<std::string, std::uint32_t> numbers;
-  std::string line;
+  std::array<char, kMaxLineBytes + 2> line{};  // a full buffer is a line that is too long
   std::uint64_t at_ns = 0;
-  for (std::size_t number = 1; std::getline(stream, line); ++number) {
-    const auto words = split(line);
-    if (words[0].empty() || words[0].front() == '#') continue;
+  for (std::size_t number = 1; !stream.eof(); ++number) {
+    stream.getline(line.data(), static_cast<std::streamsize>(line.size()));
     const auto wrong = [number](std::string_view what) {
       return tl::unexpected(fmt::format(
           "line {}: {}; a line is 'key cost gap_us', as in 'alice 1 250'", number, what));
     };
+    if (stream.bad() || (stream.fail() && stream.gcount() > 0)) {
+      return wrong("too long, or not to be read");
+    }
+    const auto words = split(std::string_view(line.data()));
+    if (words[0].empty() || words[0].front() == '#') continue;
     TraceEntry entry;
     double gap_us = 0;
     if (words[2].empty() || !words[3].empty()) return wrong("not three words");

@@ -120,5 +120,13 @@ TEST_CASE("a wrong line of a trace is named") {
   CHECK_FALSE(trace_of(std::string(1025, 'k') + " 1 1"));
 }
 
+TEST_CASE("a file that is no trace is given up at its first long line") {
+  std::istringstream stream(std::string(1'000'000, '\0'));
+  const auto trace = read_trace(stream);
+  REQUIRE_FALSE(trace);
+  CHECK(trace.error().find("line 1") != std::string::npos);
+  CHECK(stream.rdbuf()->in_avail() > 900'000);  // the rest was never read
+}
+
 }  // namespace
 }  // namespace pail::bench
