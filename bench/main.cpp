@@ -56,9 +56,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "pail-bench: {}\nTry pail-bench --help.\n", error.what());
+    std::fprintf(stderr, "pail-bench: %s\nTry pail-bench --help.\n", error.what());
   } catch (const BadArguments& error) {
-    fmt::print(stderr, "pail-bench: {}\nTry pail-bench --help.\n", error.what());
+    std::fprintf(stderr, "pail-bench: %s\nTry pail-bench --help.\n", error.what());
   }
   return kExitBadArguments;
 }
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   try {
     return pail::bench::run(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "pail-bench: {}\n", error.what());
+    std::fprintf(stderr, "pail-bench: %s\n", error.what());
     return pail::bench::kExitFailed;
   }
 }

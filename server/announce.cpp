@@ -5,8 +5,10 @@
 
 #include <climits>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 namespace pail::server {
 namespace {
@@ -63,6 +65,12 @@ tl::expected<void, std::string> write_ready_file(const std::string& path, const 
   ready["native"] = server.addresses();
   ready["io"] = name(server.io().kind);
   ready["pid"] = ::getpid();
+  std::error_code ignored;
+  const auto there = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return tl::unexpected(fmt::format(
+        "--ready-file {}: is there and is no regular file: it would be replaced", path));
+  }
   const std::string draft = fmt::format("{}.{}", path, ::getpid());
   std::ofstream file(draft, std::ios::trunc);
   file << ready.dump() << '\n';

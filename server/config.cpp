@@ -138,6 +138,10 @@ void add_flags(CLI::App& app, Flags& flags) {
          "--token-file", flags.token_file,
          "Serve only who shows a token of this file, whose lines are: name token [admin]; read "
          "again on SIGHUP")
+      ->check([](const std::string& path) {
+        return path.empty() ? "the name is empty: leave it out to serve without tokens"
+                            : std::string();
+      })
       ->type_name("FILE");
   app.add_flag("--insecure", flags.insecure,
                "Allow addresses that other machines can reach without tokens");

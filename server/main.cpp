@@ -1,5 +1,4 @@
 // paild: from the command line to a server, and from a signal to its end.
-#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -7,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
+#include <string>
 
 #include "server/announce.hpp"
 #include "server/config.hpp"
@@ -29,8 +30,9 @@ sigset_t awaited_signals() noexcept {
   return set;
 }
 
-int complain(const std::string& text) {
-  fmt::print(stderr, "paild: {}\n", text);
+// By stdio, which throws nothing where nobody reads: a closed error stream is no reason to abort.
+int complain(const std::string& text) noexcept {
+  std::fprintf(stderr, "paild: %s\n", text.c_str());
   return 1;
 }
 
@@ -92,12 +94,10 @@ int watch(Server& server, Log& log, const ServiceManager& manager, const Config&
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int serve(int argc, char** argv) {
   const auto config = parse_command_line(argc, argv);
   if (!config) {
-    fmt::print(config.error().code == 0 ? stdout : stderr, "{}", config.error().text);
+    std::fputs(config.error().text.c_str(), config.error().code == 0 ? stdout : stderr);
     return config.error().code;
   }
 
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   Log log(config->log);
   auto server = Server::start(*config);
   if (!server) return complain(server.error());
-  fmt::print("{}", welcome(**server, *config));
+  std::fputs(welcome(**server, *config).c_str(), stdout);
   std::fflush(stdout);
   log_start(log, **server, *config);
   if (!config->ready_file.empty()) {
@@ -135,4 +135,14 @@ int main(int argc, char** argv) {
   }
   log.write({LogLevel::info, "stopped", "stopped"});
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return serve(argc, argv);
+  } catch (const std::exception& error) {
+    return complain(error.what());
+  }
 }

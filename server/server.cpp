@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <exception>
 #include <future>
+#include <new>
+#include <system_error>
 
 #include "server/cpus.hpp"
 
@@ -38,6 +40,18 @@ std::uint64_t random_boot_id() {
   std::uint64_t id = 0;
   if (::getrandom(&id, sizeof id, 0) != sizeof id) id = 0;
   return id | 1;
+}
+
+// On the shard's thread: nobody above it could catch what is thrown.
+tl::expected<void, io::IoError> prepare(Shard& shard) {
+  try {
+    return shard.prepare();
+  } catch (const std::bad_alloc&) {
+    return tl::unexpected(io::IoError{
+        ENOMEM,
+        "not enough memory for a shard's connections and buffers (fewer --shards, or less "
+        "of --max-connections)"});
+  }
 }
 
 }  // namespace
@@ -104,28 +118,38 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
   std::vector<std::future<Prepared>> prepared;
   std::promise<bool> go;
   const std::shared_future<bool> all_prepared = go.get_future().share();
+  Prepared result;
   for (const auto& shard : shards_) {
     std::promise<Prepared> promise;
-    prepared.push_back(promise.get_future());
+    std::future<Prepared> future = promise.get_future();
     const int cpu = config.pinned.empty()
                         ? -1
                         : static_cast<int>(config.pinned[threads_.size() % config.pinned.size()]);
-    threads_.emplace_back(
-        [this, &shard, all_prepared, cpu, promise = std::move(promise)]() mutable {
-          // Before prepare(), so that the shard's memory is near its core.
-          if (cpu >= 0 && !pin_to(static_cast<unsigned>(cpu))) {
-            promise.set_value(tl::unexpected(
-                io::IoError{errno, "--pin: the kernel refuses core " + std::to_string(cpu)}));
-          } else {
-            promise.set_value(shard->prepare());
-          }
-          if (all_prepared.get()) shard->run(shards_);
-          const std::lock_guard lock(mutex_);
-          ++finished_;
-          finished_changed_.notify_all();
-        });
+    auto work = [this, &shard, all_prepared, cpu, promise = std::move(promise)]() mutable {
+      // Before prepare(), so that the shard's memory is near its core.
+      if (cpu >= 0 && !pin_to(static_cast<unsigned>(cpu))) {
+        promise.set_value(tl::unexpected(
+            io::IoError{errno, "--pin: the kernel refuses core " + std::to_string(cpu)}));
+      } else {
+        promise.set_value(prepare(*shard));
+      }
+      if (all_prepared.get()) shard->run(shards_);
+      const std::lock_guard lock(mutex_);
+      ++finished_;
+      finished_changed_.notify_all();
+    };
+    try {
+      threads_.emplace_back(std::move(work));
+    } catch (const std::system_error& error) {
+      // Those that have started wait for `go`.
+      result = tl::unexpected(io::IoError{
+          error.code().value(), "cannot start the thread of shard " +
+                                    std::to_string(threads_.size()) + ": " +
+                                    error.code().message() + " (fewer --shards, or ulimit -u)"});
+      break;
+    }
+    prepared.push_back(std::move(future));
   }
-  Prepared result;
   for (auto& future : prepared) {
     if (Prepared one = future.get(); !one) result = one;
   }

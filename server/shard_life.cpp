@@ -193,7 +193,7 @@ void Shard::on_woken() noexcept {
 
 void Shard::stop() noexcept {
   stop_asked_.store(true, std::memory_order_release);
-  backend_->wake();
+  if (backend_ != nullptr) backend_->wake();  // else it never came to prepare()
 }
 
 // Greeted peers are told to go elsewhere, and get a while to hear of it: what they send until then

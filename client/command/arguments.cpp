@@ -49,6 +49,9 @@ void add_stats(CLI::App& command, Arguments& arguments, double& watch_s) {
       .add_option("--watch", watch_s,
                   "Again every so many seconds, with what each number grew by, until interrupted")
       ->check(CLI::Range(0.1, 3600.0))
+      ->check([](const std::string& text) {  // which is in every range
+        return text.find_first_of("nN") == std::string::npos ? "" : std::string("not a number");
+      })
       ->expected(0, 1)
       ->default_str("1")
       ->type_name("SECONDS");
