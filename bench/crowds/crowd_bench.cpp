@@ -71,7 +71,7 @@ Socket connect(const Crowd& crowd) {
 
 Socket greeted(const Crowd& crowd) {
   Socket socket = connect(crowd);
-  if (const auto said = bench::say_hello(socket); !said) die(said.error());
+  if (const auto said = bench::say_hello(socket, ""); !said) die(said.error());
   return socket;
 }
 

@@ -216,7 +216,10 @@ struct Client::Parts {
     is_connecting_ = false;
     if (!fresh) {
       next_attempt_ = Clock::now() + kReconnectPause;
-      return fresh;
+      return tl::unexpected(
+          Error{ErrorCode::closed,
+                address + ": the server has shut down, and connecting anew: " + fresh.error().text,
+                false});
     }
     if (is_closed_) (*fresh)->close();
     connection_ = *fresh;
