@@ -31,9 +31,9 @@ Outcome take_each(RawClient& client, const char* prefix, std::size_t first, std:
     for (std::size_t i = 0; i < size; ++i) {
       const auto reply = client.reply();
       REQUIRE(reply);
-      outcome.admitted += reply->status == Status::ok ? 1 : 0;
-      outcome.denied += reply->status == Status::denied ? 1 : 0;
-      outcome.full += reply->status == Status::table_full ? 1 : 0;
+      outcome.admitted += reply->status == Status::ok ? 1U : 0U;
+      outcome.denied += reply->status == Status::denied ? 1U : 0U;
+      outcome.full += reply->status == Status::table_full ? 1U : 0U;
     }
   }
   return outcome;
