@@ -25,6 +25,8 @@ std::vector<std::string> pail_command(const Arena& arena, const std::string& add
           address,
           "--tcp-congestion",
           arena.congestion,
+          "--keys",
+          fmt::format("{}", arena.keys),
           "--policy",
           "bench=100/s,100"};
 }
