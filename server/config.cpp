@@ -8,20 +8,18 @@
 #include "protocol/limit_text.hpp"
 #include "server/cpus.hpp"
 #include "server/limit_flags.hpp"
-#include "server/memory.hpp"
 #include "server/policy_text.hpp"
 
 namespace pail::server {
 namespace {
 
-constexpr std::size_t kMaxTableBytes = std::size_t{1} << 46;
+constexpr std::size_t kMaxKeys = std::size_t{1} << 36;
 
 // The flags as they were written.
 struct Flags {
   std::vector<std::string> listen;
   unsigned shards = 0;
-  std::size_t memory_bytes = default_table_bytes();
-  std::string on_full = "refuse";
+  std::size_t keys = Config{}.keys;
   std::vector<std::string> policies;
   bool insecure = false;
   std::string token_file;
@@ -90,8 +88,7 @@ LogLevel log_level_of(const std::string& text) {
 tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   Config config;
   config.shards = flags.shards != 0 ? flags.shards : std::min(usable_cpus(), kMaxShards);
-  config.memory_bytes = flags.memory_bytes;
-  config.on_full = flags.on_full == "admit" ? engine::OnFull::admit : engine::OnFull::refuse;
+  config.keys = flags.keys;
   config.is_insecure = flags.insecure;
   config.congestion_control = flags.congestion;
   config.ready_file = flags.ready_file;
@@ -120,17 +117,10 @@ void add_flags(CLI::App& app, Flags& flags) {
                  "Threads that serve; default: the cores that this process may use")
       ->check(CLI::Range(1u, kMaxShards))
       ->type_name("N");
-  app.add_option(
-         "--memory", flags.memory_bytes,
-         "The most that the table of keys may take, 16MiB or more; a million live keys need "
-         "about 30 MB. Default: half of the machine's memory, or of the cgroup's")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(kMinTableBytes, kMaxTableBytes))
-      ->type_name("SIZE");
-  app.add_option("--on-full", flags.on_full,
-                 "What becomes of a new key when the memory is full of live ones")
-      ->check(CLI::IsMember({"refuse", "admit"}))
-      ->capture_default_str();
+  app.add_option("--keys", flags.keys, "Room for this many live keys")
+      ->check(CLI::Range(std::size_t{1}, kMaxKeys))
+      ->capture_default_str()
+      ->type_name("N");
   app.add_option("--policy", flags.policies, std::string(kPolicyHelp))
       ->type_name("NAME=LIMIT")
       ->delimiter('\0');

@@ -9,7 +9,6 @@
 
 #include "protocol/address.hpp"
 #include "server/access.hpp"
-#include "server/engine/engine.hpp"
 #include "server/engine/rate.hpp"
 #include "server/limits.hpp"
 #include "server/log.hpp"
@@ -21,8 +20,7 @@ enum class IoChoice : std::uint8_t { automatic, uring, epoll };
 struct Config {
   std::vector<protocol::Address> listen;  // at least one
   unsigned shards = 1;
-  std::size_t memory_bytes = std::size_t{1} << 30;  // the most that the table may take
-  engine::OnFull on_full = engine::OnFull::refuse;
+  std::size_t keys = std::size_t{1} << 20;
   std::vector<engine::PolicySpec> policies;
   bool is_insecure = false;
   std::string token_file;          // empty: none; read again on SIGHUP

@@ -79,6 +79,7 @@ class Server final : public frontend::StatsSource {
 
   Clock clock_;
   Access access_;
+  std::size_t key_capacity_;
   engine::Engine engine_;
   IoDecision io_;
   std::vector<io::Listener> listeners_;

@@ -7,17 +7,9 @@ namespace {
 using protocol::Stat;
 using protocol::StatKind;
 
-enum class Own : std::uint8_t {
-  uptime_ms,
-  shards,
-  connections,
-  keys,          // entries in the table, those that are idle and not yet forgotten included
-  table_bytes,   // resident
-  memory_limit,  // of them
-  keys_refused,  // takes that found no room for their key
-};
-constexpr std::array<std::string_view, 7> kOwnLabels = {
-    "uptime_ms", "shards", "connections", "keys", "table_bytes", "memory_limit", "keys_refused"};
+enum class Own : std::uint8_t { uptime_ms, shards, key_capacity, connections };
+constexpr std::array<std::string_view, 4> kOwnLabels = {"uptime_ms", "shards", "key_capacity",
+                                                        "connections"};
 
 constexpr std::size_t kFirstShardCount = kOwnLabels.size();
 constexpr std::size_t kFirstNativeCount = kFirstShardCount + kShardCounts;
@@ -54,18 +46,8 @@ Stat Server::stat(std::size_t index, std::size_t shard) const noexcept {
       case Own::shards:
         stat.value = shards_.size();
         break;
-      case Own::keys:
-        stat.value = engine_.table_stats().entries;
-        break;
-      case Own::table_bytes:
-        stat.value = engine_.table_stats().resident_bytes;
-        break;
-      case Own::memory_limit:
-        stat.value = engine_.table_stats().memory_limit_bytes;
-        break;
-      case Own::keys_refused:
-        stat.kind = StatKind::counter;
-        stat.value = engine_.table_stats().refused_keys;
+      case Own::key_capacity:
+        stat.value = key_capacity_;
         break;
       case Own::connections:
         stat.value = shard == 0 ? connections() : connections_of(shard - 1);

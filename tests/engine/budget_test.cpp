@@ -22,7 +22,7 @@ struct Subject {
     return sum;
   }
 
-  Engine engine{Options{}};
+  Engine engine{Options{.max_keys = 16}};
   std::unique_ptr<Worker> worker = engine.enroll();
 };
 
