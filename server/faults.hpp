@@ -46,7 +46,7 @@ struct FaultNote {
 
   void set_client(std::string_view name) noexcept {
     client_bytes = name.size() < client.size() ? name.size() : client.size();
-    std::memcpy(client.data(), name.data(), client_bytes);
+    if (client_bytes != 0) std::memcpy(client.data(), name.data(), client_bytes);
   }
   [[nodiscard]] std::string_view client_name() const noexcept {
     return {client.data(), client_bytes};
