@@ -3,6 +3,7 @@
 // what was charged is asked over a good connection afterwards.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <pail/client.hpp>
@@ -27,7 +28,9 @@ const pail::Limit kSlow = pail::Limit::rate(10, 24h, kBudget);
 pail::ClientOptions waiting(std::chrono::nanoseconds deadline) {
   pail::ClientOptions options;
   options.deadline = deadline;
-  options.connect_timeout = deadline;
+  // Longer than a take's: under a sanitizer a greeting alone can cost 20 ms, and then nothing that
+  // a case is about would happen.
+  options.connect_timeout = std::max<std::chrono::nanoseconds>(deadline, 2s);
   return options;
 }
 
@@ -103,6 +106,5 @@ TEST_CASE("a network that swallows everything costs the deadline, not more") {
   Tally tally;
   ChaosProxy proxy(paild.address(), {.fate_within_bytes = 3000, .fates = {Fate::vanish}});
   check_books(paild, proxy, 20ms, 2, tally);
-  // Where all is slow, the deadline may pass before anything was sent, and then nothing is unknown.
-  CHECK(tally.admitted < 4 * 2 * 40);
+  CHECK(tally.unknown > 0);
 }
