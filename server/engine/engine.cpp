@@ -135,7 +135,7 @@ Seen Worker::Impl::look(const Plan& plan, Ticks now) noexcept {
   answer(decision, *plan.limit, ask, step, seen);
 }
 
-// What RESET does to one entry; the time that it did it at.
+// What RESET does to one entry, inside the fence; the time that it did it at.
 Ticks Worker::Impl::reset_word(KeyHash hash, Ticks now) noexcept {
   Ticks seen_at = now;
   engine.table.update(participant, hash, Access::find, now,
@@ -150,6 +150,8 @@ Ticks Worker::Impl::reset_word(KeyHash hash, Ticks now) noexcept {
 
 void Worker::Impl::reset_key(const Plan& plan, std::uint8_t priority, Ticks now,
                              Decision& decision) noexcept {
+  const ResetFence::Reset fence(engine.resets, plan.hash);
+  if (!fence.is_granted()) return refuse(decision, Verdict::busy, {});
   tell_state(decision, *plan.limit, priority, 0, reset_word(plan.hash, now));
 }
 
@@ -216,6 +218,8 @@ void Worker::Impl::decide_again(std::span<const Request> requests, Ticks now,
   if (request.action == Action::reset) {
     const bool is_pair =
         limit.algorithm == Algorithm::sliding_window || limit.algorithm == Algorithm::concurrency;
+    const ResetFence::Reset fence(engine.resets, plan.hash);
+    if (!fence.is_granted()) return refuse(decision, Verdict::busy, {});
     reset_word(plan.hash, now);
     if (is_pair) reset_word(paired(plan.hash, true), now);
     ask = {.cost = 0, .priority = request.priority, .partial = false};

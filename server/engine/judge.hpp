@@ -8,6 +8,7 @@
 #include "server/engine/counted_entries.hpp"
 #include "server/engine/limit.hpp"
 #include "server/engine/refund.hpp"
+#include "server/engine/reset_fence.hpp"
 #include "server/engine/sliding_window.hpp"
 
 namespace pail::engine {
@@ -23,10 +24,13 @@ struct Judgement {
   Mark mark = 0;
 };
 
-// What gives back reads the clock after the word: see refund.hpp.
+// What gives back reads the clock after the word: see refund.hpp. It gives nothing if the key may
+// have been RESET since: see reset_fence.hpp, which the store offers as fence().
 template <class Store>
 [[nodiscard]] std::uint32_t give_back(Store& store, const Limit& limit, const Receipt& receipt,
                                       std::uint32_t tokens, Ticks now) noexcept {
+  const ResetFence::Refund refund(store.fence(), receipt.entry);
+  if (refund.resets() != receipt.resets) return 0;
   if (!limit.is_bucket()) {
     return uncount(store, receipt.entry, receipt.mark, tokens, now) ? tokens : 0;
   }

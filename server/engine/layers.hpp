@@ -6,7 +6,7 @@
 //
 // All requests take in the same order, so of two that want the last of the same budgets one wins.
 // A thread that is held up between taking and giving back makes others be refused meanwhile; it
-// never makes them be admitted.
+// never makes them be admitted. A layer that is RESET at that very moment may stay charged.
 #pragma once
 
 #include <algorithm>
@@ -86,8 +86,10 @@ template <class Store>
   if (result.refusing != kNoLayer) return tell_as_they_are(), result;
 
   const auto order = detail::taking_order(layers);
+  std::array<std::uint32_t, kMaxLayers> resets{};
   for (std::size_t taken = 0; taken < layers.size(); ++taken) {
     const std::uint8_t i = order[taken];
+    resets[i] = store.fence().finished(layers[i].hash);
     result.layers[i] = judge_layer(i, Mode::take);
     if (result.layers[i].verdict == Verdict::admitted) continue;
     result.refusing = i;
@@ -96,7 +98,8 @@ template <class Store>
       const Receipt receipt{.entry = judgement.entry,
                             .at = judgement.at,
                             .tokens = judgement.granted,
-                            .mark = judgement.mark};
+                            .mark = judgement.mark,
+                            .resets = resets[order[taken]]};
       static_cast<void>(
           give_back(store, *layers[order[taken]].limit, receipt, judgement.granted, now));
     }

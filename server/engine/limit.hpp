@@ -35,6 +35,8 @@ struct Receipt {
   Ticks at = 0;
   std::uint32_t tokens = 0;
   Mark mark = 0;  // of a window
+  // What the fence had counted before the charge: after a RESET of the key nothing is given back.
+  std::uint32_t resets = 0;
   std::uint32_t policy = 0;
   std::uint16_t policy_version = 0;
   KeyHash key = {};  // of which the entry is one, or half

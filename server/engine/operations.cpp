@@ -71,12 +71,15 @@ Plan Worker::Impl::plan_permit(const Request& request, Decision& decision) noexc
   return plan;
 }
 
-// Its upper 30 bits are the mark; the others prove that this server gave it for this key and cost.
-std::uint64_t Worker::Impl::grant_id(KeyHash hash, Mark mark, std::uint32_t cost) const noexcept {
-  std::array<std::byte, 16> bytes;
+// Its upper 30 bits are the mark; the others prove that this server gave it for this key and cost,
+// and that the key has not been RESET since.
+std::uint64_t Worker::Impl::grant_id(KeyHash hash, Mark mark, std::uint32_t cost,
+                                     std::uint32_t resets) const noexcept {
+  std::array<std::byte, 20> bytes;
   std::memcpy(bytes.data(), &hash.low, 8);
   std::memcpy(bytes.data() + 8, &mark, 4);
   std::memcpy(bytes.data() + 12, &cost, 4);
+  std::memcpy(bytes.data() + 16, &resets, 4);
   const std::uint64_t proof = KeyHasher::hash(engine.by_grant, bytes).low >> (64 - kProofBits);
   return std::uint64_t{mark} << kProofBits | proof;
 }
@@ -131,12 +134,14 @@ void Worker::take_to_settle(const Request& request, Ticks now, Decision& decisio
   if (plan.policy->limit.algorithm == Algorithm::concurrency) {
     return refuse(decision, Verdict::bad_request, kOnlyPermits);
   }
+  const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
   const Judgement judgement = impl_->judge(plan, ask_of(request), usable_now(now), Mode::take);
   answer(decision, plan.policy->limit, judgement);
   receipt = {.entry = judgement.entry,
              .at = judgement.at,
              .tokens = judgement.granted,
              .mark = judgement.mark,
+             .resets = resets,
              .policy = request.policy,
              .policy_version = decision.policy_version,
              .key = plan.hash};
@@ -166,9 +171,10 @@ void Worker::acquire(const Request& request, Ticks now, Decision& decision, Gran
   if (plan.policy == nullptr) return;
   Ask ask = ask_of(request);
   ask.partial = false;  // a grant is of its cost
+  const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
   const Judgement judgement = impl_->judge(plan, ask, usable_now(now), Mode::take);
   answer(decision, plan.policy->limit, judgement);
-  grant = {impl_->grant_id(plan.hash, judgement.mark, request.cost),
+  grant = {impl_->grant_id(plan.hash, judgement.mark, request.cost, resets),
            std::uint64_t{plan.policy->limit.rule.seconds} * 1'000'000'000};
 }
 
@@ -179,7 +185,10 @@ void Worker::renew(const Request& request, Ticks now, Decision& decision, Grant&
   const Mark mark = mark_of_grant(grant.id);
   RenewedPermit renewed;
   now = usable_now(now);
-  if (grant.id == impl_->grant_id(plan.hash, mark, request.cost)) {
+  std::uint32_t resets = 0;
+  if (const ResetFence::Refund refund(impl_->engine.resets, plan.hash);
+      grant.id == impl_->grant_id(plan.hash, mark, request.cost, refund.resets())) {
+    resets = refund.resets();
     TableStore store = impl_->store();
     renewed =
         renew_permit(store, limit.rule, impl_->engine.epoch, plan.hash, mark, request.cost, now);
@@ -190,7 +199,7 @@ void Worker::renew(const Request& request, Ticks now, Decision& decision, Grant&
   Judgement judgement = impl_->judge(plan, ask, now, Mode::peek);
   if (renewed.fate == PermitFate::kept) {
     judgement.granted = request.cost;
-    grant = {impl_->grant_id(plan.hash, renewed.mark, request.cost),
+    grant = {impl_->grant_id(plan.hash, renewed.mark, request.cost, resets),
              std::uint64_t{limit.rule.seconds} * 1'000'000'000};
   } else {
     judgement.granted = 0;
@@ -208,7 +217,8 @@ void Worker::release(const Request& request, std::uint64_t grant, Ticks now,
   const Mark mark = mark_of_grant(grant);
   bool is_back = false;
   now = usable_now(now);
-  if (grant == impl_->grant_id(plan.hash, mark, request.cost)) {
+  if (const ResetFence::Refund refund(impl_->engine.resets, plan.hash);
+      grant == impl_->grant_id(plan.hash, mark, request.cost, refund.resets())) {
     TableStore store = impl_->store();
     is_back =
         release_permit(store, limit.rule, impl_->engine.epoch, plan.hash, mark, request.cost, now);

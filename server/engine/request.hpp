@@ -24,6 +24,7 @@ enum class Verdict : std::uint8_t {
   table_full,  // no room for a new key; nothing was charged
   unknown_policy,
   bad_request,  // `reason` says what is wrong
+  busy,         // of RESET only: something is just being given back to the key. Nothing was done
 };
 
 enum class Action : std::uint8_t { take, peek, reset };

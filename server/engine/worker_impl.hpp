@@ -31,12 +31,14 @@ struct TableStore {
   KeyTable& table;
   KeyTable::Participant& participant;
   const ClockSource& clock;
+  ResetFence& resets;
 
   template <class Decide>
   Outcome update(KeyHash hash, Access access, Ticks now, Decide&& decide) noexcept {
     return table.update(participant, hash, access, now, std::forward<Decide>(decide));
   }
   [[nodiscard]] Ticks fresh(Ticks at) const noexcept { return clock.fresh(at); }
+  [[nodiscard]] ResetFence& fence() const noexcept { return resets; }
 };
 
 // The word and the time that the decision which counts was made on.
@@ -59,7 +61,8 @@ struct Engine::Impl {
   const KeyHasher::Prefix by_key;  // of the identity of keys with an inline limit
   const KeyHasher::Prefix by_grant;
   const UtcEpoch epoch;
-  KeyTable table;  // shared by all workers
+  KeyTable table;     // shared by all workers
+  ResetFence resets;  // likewise
 };
 
 struct Worker::Impl {
@@ -90,8 +93,9 @@ struct Worker::Impl {
     TableStore store = this->store();
     return engine::judge(store, plan.policy->limit, engine.epoch, plan.hash, ask, now, mode);
   }
-  [[nodiscard]] TableStore store() noexcept { return {engine.table, participant, clock}; }
-  [[nodiscard]] std::uint64_t grant_id(KeyHash hash, Mark mark, std::uint32_t cost) const noexcept;
+  [[nodiscard]] TableStore store() noexcept { return {engine.table, participant, clock, engine.resets}; }
+  [[nodiscard]] std::uint64_t grant_id(KeyHash hash, Mark mark, std::uint32_t cost,
+                                       std::uint32_t resets) const noexcept;
 
   Engine::Impl& engine;
   KeyTable::Participant participant;

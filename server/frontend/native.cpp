@@ -29,6 +29,8 @@ constexpr Status status_of(engine::Verdict verdict) noexcept {
       return Status::unknown_policy;
     case engine::Verdict::bad_request:
       return Status::bad_request;
+    case engine::Verdict::busy:
+      return Status::overloaded;
   }
   return Status::bad_request;
 }
@@ -61,6 +63,8 @@ constexpr std::string_view text_for(const engine::Decision& decision) noexcept {
       return "the server has no policy of this name";
     case engine::Verdict::bad_request:
       return decision.reason;
+    case engine::Verdict::busy:
+      return "something is just being given back to this key: ask again";
   }
   return {};
 }

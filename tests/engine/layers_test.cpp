@@ -89,6 +89,7 @@ class SteppedStore {
     return store_.update(hash, access, now, decide);
   }
   Ticks fresh(Ticks at) const { return store_.fresh(at); }
+  ResetFence& fence() const { return store_.fence(); }
 
  private:
   MapStore& store_;

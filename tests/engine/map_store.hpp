@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
+#include "server/engine/reset_fence.hpp"
 #include "server/engine/table_types.hpp"
 
 namespace pail::test {
@@ -28,6 +30,7 @@ class MapStore {
     return engine::Outcome::written;
   }
   [[nodiscard]] engine::Ticks fresh(engine::Ticks at) const { return std::max(at, true_now); }
+  [[nodiscard]] engine::ResetFence& fence() const { return *fence_; }
 
   [[nodiscard]] engine::Word word(engine::KeyHash hash) { return find(hash).word; }
   [[nodiscard]] std::size_t made() const { return made_; }
@@ -52,6 +55,7 @@ class MapStore {
 
   std::array<Entry, 16> entries_;
   std::size_t made_ = 0;
+  std::shared_ptr<engine::ResetFence> fence_ = std::make_shared<engine::ResetFence>();
 };
 
 }  // namespace pail::test
