@@ -39,7 +39,9 @@ bool is_late(const protocol::Request& request, const Now& now) noexcept {
   return protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us));
 }
 
+// Of what is decided in a group.
 constexpr engine::Action action_of(Op op) noexcept {
+  assert(op == Op::take || op == Op::peek || op == Op::reset);
   return op == Op::take   ? engine::Action::take
          : op == Op::peek ? engine::Action::peek
                           : engine::Action::reset;
@@ -202,7 +204,11 @@ Native::Filling Native::fill_slowly(NativeSession& session, protocol::Bytes fram
     refusal_ = {Refusal::Kind::malformed, request.error().reason};
     return Filling::is_malformed;
   }
-  if (is_single(*request) && !is_late(*request, now)) {
+  if (is_single(*request)) {
+    if (is_late(*request, now)) {
+      add_refusal({Status::expired, false, request->op, request->tag, {}});
+      return Filling::goes_on;
+    }
     group_.single = *request;
     return Filling::is_full;
   }

@@ -163,11 +163,13 @@ class Native {
   [[nodiscard]] protocol::Status unheard(const protocol::Request& request,
                                          const Now& now) const noexcept {
     using protocol::Status;
-    const auto leaves_us = static_cast<std::uint32_t>(now.us + now.turn_us);
-    if (protocol::has_expired(request.expires_us, leaves_us)) {
-      const bool is_past =
-          protocol::has_expired(request.expires_us, static_cast<std::uint32_t>(now.us));
-      return is_past ? Status::expired : Status::overloaded;
+    if (request.expires_us != 0) {
+      // The moment of leaving alone would not do: far enough behind it the past is the future.
+      const auto now_us = static_cast<std::uint32_t>(now.us);
+      if (protocol::has_expired(request.expires_us, now_us)) return Status::expired;
+      if (protocol::has_expired(request.expires_us, now_us + now.turn_us)) {
+        return Status::overloaded;
+      }
     }
     if (service_ != Service::shedding) [[likely]]
       return Status::ok;

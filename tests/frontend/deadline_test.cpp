@@ -96,6 +96,48 @@ TEST_CASE("a deadline is passed one microsecond after it, on both sides of the w
   }
 }
 
+// 2^31 us behind a deadline lies what would be ahead of it: a turn that long after is no excuse.
+TEST_CASE("long past is past, for every operation, and does nothing") {
+  constexpr std::uint64_t kBase = 5'000'000'000;
+  for (const Op op : {Op::take, Op::peek, Op::take_all, Op::settle, Op::acquire, Op::renew,
+                      Op::release, Op::reset, Op::stats}) {
+    for (const bool wants_grant : {false, true}) {
+      if (wants_grant && op != Op::take) continue;
+      CAPTURE(static_cast<int>(op));
+      Fixture fixture;
+      CHECK(fixture.take(0, {.us = kBase}) == Status::ok);
+      protocol::Request request = test::slow_take(1, "key", kBurst);
+      request.op = op;
+      request.wants_grant = wants_grant;
+      if (op == Op::stats) {
+        request = protocol::Request{};
+        request.op = op;
+        request.tag = 1;
+      }
+      Octets layers(protocol::kMaxLayersBytes);
+      if (op != Op::take && op != Op::peek && op != Op::reset && op != Op::stats) {
+        request.has_inline_limit = false;
+        request.policy = 77;
+      }
+      if (op == Op::reset) request.cost = 0;
+      if (wants_grant) request.has_inline_limit = false, request.policy = 77;
+      if (op == Op::take_all) {
+        const protocol::Layer layer{77, 1, request.key};
+        layers.resize(protocol::encode(std::span(&layer, 1), protocol::Buffer(layers)));
+        request.policy = 0;
+        request.cost = 1;
+        request.key = layers;
+      }
+      request.expires_us = static_cast<std::uint32_t>(kBase - 0x7FFF'FFFF);
+      const auto replies = fixture.ask(request_bytes(request), {.us = kBase, .turn_us = 1'000});
+      REQUIRE(replies.size() == 1);
+      CHECK(replies[0].status == Status::expired);
+      CHECK(replies[0].op == op);
+      CHECK(fixture.charged() == 1);
+    }
+  }
+}
+
 TEST_CASE("what cannot be answered in time is answered overloaded, and charges nothing") {
   for (const std::uint64_t base : {std::uint64_t{1'000'000}, (std::uint64_t{1} << 32) - 50}) {
     Fixture fixture;
