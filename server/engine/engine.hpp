@@ -85,8 +85,10 @@ class Worker {
               Decision& decision) noexcept;
 
   // Permits of a concurrency policy; the cost of a grant is the same in all three. `denied` in
-  // renew() means that it has lapsed. release() is always admitted: `granted` are the permits that
-  // came back, 0 if they had lapsed. Each grant is released once: twice takes another's permit.
+  // renew() means that it has lapsed: `wait_ns` is when acquire() would be admitted, 0 for at once,
+  // and `remaining` what is left as it is. release() is always admitted: `granted` are the permits
+  // that came back, 0 if they had lapsed. Each grant is released once: twice takes another's
+  // permit.
   void acquire(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept;
   void renew(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept;
   void release(const Request& request, std::uint64_t grant, Ticks now, Decision& decision) noexcept;

@@ -33,7 +33,8 @@ void summarize(LayersDecision& all, std::span<const PlannedLayer> layers,
     decision.reset_ns = std::max(decision.reset_ns, one.reset_ns);
     if (judged.refusing == kNoLayer) {
       decision.wait_ns = std::max(decision.wait_ns, one.wait_ns);
-      decision.granted += one.granted;
+      decision.granted +=
+          std::min(one.granted, std::numeric_limits<std::uint32_t>::max() - decision.granted);
     } else if (judged.refusing == i) {
       decision.verdict = one.verdict;
       decision.wait_ns = one.wait_ns;
@@ -193,18 +194,21 @@ void Worker::renew(const Request& request, Ticks now, Decision& decision, Grant&
     renewed =
         renew_permit(store, limit.rule, impl_->engine.epoch, plan.hash, mark, request.cost, now);
   }
-  Ask ask = ask_of(request);
-  ask.partial = false;
-  if (renewed.fate == PermitFate::kept) ask.cost = 0;
-  Judgement judgement = impl_->judge(plan, ask, now, Mode::peek);
+  const Ask look{.cost = 0, .priority = request.priority, .partial = false};
+  Judgement judgement = impl_->judge(plan, look, now, Mode::peek);
   if (renewed.fate == PermitFate::kept) {
     judgement.granted = request.cost;
     grant = {impl_->grant_id(plan.hash, renewed.mark, request.cost, resets),
              std::uint64_t{limit.rule.seconds} * 1'000'000'000};
   } else {
-    judgement.granted = 0;
-    if (judgement.verdict != Verdict::never) judgement.verdict = Verdict::denied;
-    if (renewed.fate == PermitFate::full) judgement.verdict = Verdict::table_full;
+    // What is left is told as it is; the wait is that of whoever acquires instead.
+    Ask anew = ask_of(request);
+    anew.partial = false;
+    const Judgement acquired = impl_->judge(plan, anew, now, Mode::peek);
+    judgement.verdict = renewed.fate == PermitFate::full     ? Verdict::table_full
+                        : acquired.verdict == Verdict::never ? Verdict::never
+                                                             : Verdict::denied;
+    judgement.wait = acquired.verdict == Verdict::admitted ? 0 : acquired.wait;
   }
   answer(decision, limit, judgement);
 }

@@ -78,6 +78,7 @@ struct LayerState {
 };
 
 // All layers together: `remaining` and `limit` of the tightest one, the longest wait and reset.
+// `granted` is the sum, or 2^32 - 1 where that is more.
 struct LayersDecision {
   Decision decision;
   std::uint8_t layer = kNoLayer;  // which one refused, or is wrong

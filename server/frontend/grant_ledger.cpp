@@ -35,18 +35,15 @@ std::uint64_t GrantLedger::add(GrantOwner& owner, const engine::Receipt& receipt
   return std::uint64_t{record.generation} << 32 | (index + 1);
 }
 
-std::optional<engine::Receipt> GrantLedger::take(GrantOwner& owner, std::uint64_t id,
-                                                 std::uint64_t now_us) noexcept {
-  const auto place = static_cast<std::uint32_t>(id);
-  if (place == 0 || place > used_) return {};
-  const std::uint32_t index = place - 1;
+const engine::Receipt* GrantLedger::find(const GrantOwner& owner, std::uint64_t id,
+                                         std::uint64_t now_us) noexcept {
+  const std::uint32_t index = index_of(id);
+  if (index >= used_) return nullptr;
   const Record& record = at(index);
-  if (record.owner != &owner || record.generation != id >> 32) return {};
-  const bool is_expired = now_us >= record.expires_us;
-  const engine::Receipt receipt = record.receipt;
+  if (record.owner != &owner || record.generation != id >> 32) return nullptr;
+  if (now_us < record.expires_us) return &record.receipt;
   release(index);
-  if (is_expired) return {};
-  return receipt;
+  return nullptr;
 }
 
 void GrantLedger::drop(GrantOwner& owner) noexcept {

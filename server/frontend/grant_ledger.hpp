@@ -1,7 +1,7 @@
 // What takes can still be settled: receipts that a connection may hand in, once each.
 //
 // A receipt is worth tokens, so it is bound to the connection that it was given to, is used up by
-// being handed in, and expires. One ledger a shard, used by its thread only; records lie in one
+// being settled, and expires. One ledger a shard, used by its thread only; records lie in one
 // array whose memory is touched as it is needed. Two limits hold: kMaxGrants of a connection, and
 // the capacity of the shard.
 //
@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "server/engine/limit.hpp"
 
@@ -42,9 +41,11 @@ class GrantLedger {
   // Only where there is room. The owner does not move while it owns anything.
   std::uint64_t add(GrantOwner& owner, const engine::Receipt& receipt,
                     std::uint64_t now_us) noexcept;
-  // Nothing: used, expired, never given, or another connection's.
-  [[nodiscard]] std::optional<engine::Receipt> take(GrantOwner& owner, std::uint64_t id,
-                                                    std::uint64_t now_us) noexcept;
+  // Null: used, expired, never given, or another connection's. Until the next call of another.
+  [[nodiscard]] const engine::Receipt* find(const GrantOwner& owner, std::uint64_t id,
+                                            std::uint64_t now_us) noexcept;
+  // What find() has just found is settled.
+  void use_up(std::uint64_t id) noexcept { release(index_of(id)); }
   // The connection goes: what it took stays taken.
   void drop(GrantOwner& owner) noexcept;
   [[nodiscard]] std::uint32_t size() const noexcept { return live_; }
@@ -64,6 +65,9 @@ class GrantLedger {
     Links of_all{kNone, kNone};  // of a free one: `next` free
   };
 
+  [[nodiscard]] static std::uint32_t index_of(std::uint64_t id) noexcept {
+    return static_cast<std::uint32_t>(id) - 1;
+  }
   void forget_expired(std::uint64_t now_us) noexcept;
   void release(std::uint32_t index) noexcept;
 

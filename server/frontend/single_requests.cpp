@@ -87,8 +87,10 @@ void Native::decide_single(NativeSession& session, const protocol::Request& requ
       worker_.release(to_engine(request), request.grant, now.ticks, decision);
       break;
     case Op::settle:
-      if (const auto receipt = grants_.take(session.grants_, request.grant, now.us)) {
+      if (const auto* receipt = grants_.find(session.grants_, request.grant, now.us)) {
         worker_.settle(to_engine(request), *receipt, now.ticks, decision);
+        // What is refused (another key, say) has settled nothing.
+        if (decision.verdict == engine::Verdict::admitted) grants_.use_up(request.grant);
       } else {
         make_bad(decision, "this connection has no such grant: settled, expired, or another's");
       }

@@ -58,6 +58,20 @@ TEST_CASE("the answer names the layer to wait for longest, and never above all")
   CHECK(all.decision.wait_ns == kWaitForever);
 }
 
+TEST_CASE("what is granted in all does not wrap") {
+  PolicySpec spec;
+  spec.name = "huge";
+  spec.id = 1;
+  spec.rate = {1'000'000'000, UINT32_MAX, UINT32_MAX};
+  Engine engine({.policies = {spec}});
+  const auto worker = engine.enroll();
+  LayersDecision all;
+  const std::array<Layer, 2> layers{layer(1, "a", UINT32_MAX), layer(1, "b", 2)};
+  worker->take_all(layers, 0, kStart, all);
+  CHECK(all.decision.verdict == Verdict::admitted);
+  CHECK(all.decision.granted == UINT32_MAX);
+}
+
 TEST_CASE("layers that cannot be are refused, and charge nothing") {
   LimitsFixture ask;
   const auto refused = [&](const std::vector<Layer>& layers, Verdict verdict, int which) {

@@ -269,3 +269,24 @@ TEST_CASE("a lapsed permit is not renewed, and the answer says when there is ano
   CHECK(decision.granted == 0);
   CHECK(decision.wait_ns == 20'000'000'000);
 }
+
+TEST_CASE("a renewal that is refused where there is room says so: all that is left, and no wait") {
+  LimitsFixture ask;
+  Decision decision;
+  Grant grant;
+  ask.worker->acquire(take("k", kPermits, 4), ask.now, decision, grant);
+  const Grant lapsed = grant;
+  ask.now += 20 * kSecond;
+  ask.worker->acquire(take("k", kPermits, 3), ask.now, decision, grant);
+  for (const auto& [cost, wait_ns] :
+       std::vector<std::pair<std::uint32_t, std::uint64_t>>{{4, 0}, {8, 20'000'000'000}}) {
+    grant = lapsed;
+    ask.worker->renew(take("k", kPermits, cost), ask.now, decision, grant);
+    CHECK(decision.verdict == Verdict::denied);
+    CHECK(decision.granted == 0);
+    CHECK(decision.remaining == 7);
+    CHECK(decision.wait_ns == wait_ns);
+    CHECK(grant.id == lapsed.id);
+  }
+  CHECK(ask.left(kPermits, "k") == 7);
+}

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "tests/support/random.hpp"
@@ -20,22 +21,32 @@ engine::Receipt receipt_of(std::uint32_t tokens) {
   return receipt;
 }
 
+std::optional<engine::Receipt> take(GrantLedger& ledger, GrantOwner& owner, std::uint64_t id,
+                                    std::uint64_t now_us) {
+  const engine::Receipt* const found = ledger.find(owner, id, now_us);
+  if (found == nullptr) return std::nullopt;
+  const engine::Receipt receipt = *found;
+  ledger.use_up(id);
+  return receipt;
+}
+
 TEST_CASE("a grant is used once, by its own connection, before it expires") {
   GrantLedger ledger;
   GrantOwner mine;
   GrantOwner other;
   const std::uint64_t id = ledger.add(mine, receipt_of(7), 0);
   CHECK(id != 0);
-  CHECK_FALSE(ledger.take(other, id, 0));
-  CHECK_FALSE(ledger.take(mine, id + 1, 0));
-  CHECK_FALSE(ledger.take(mine, 0, 0));
-  const auto receipt = ledger.take(mine, id, GrantLedger::kTtlUs - 1);
+  CHECK_FALSE(take(ledger, other, id, 0));
+  CHECK_FALSE(take(ledger, mine, id + 1, 0));
+  CHECK_FALSE(take(ledger, mine, 0, 0));
+  CHECK(ledger.find(mine, id, 0) != nullptr);  // finding is not using
+  const auto receipt = take(ledger, mine, id, GrantLedger::kTtlUs - 1);
   REQUIRE(receipt);
   CHECK(receipt->tokens == 7);
-  CHECK_FALSE(ledger.take(mine, id, 0));
+  CHECK_FALSE(take(ledger, mine, id, 0));
   const std::uint64_t again = ledger.add(mine, receipt_of(8), 0);
   CHECK(again != id);
-  CHECK_FALSE(ledger.take(mine, again, GrantLedger::kTtlUs));
+  CHECK_FALSE(take(ledger, mine, again, GrantLedger::kTtlUs));
   CHECK(ledger.size() == 0);
   CHECK(mine.count == 0);
 }
@@ -81,9 +92,9 @@ TEST_CASE("random use agrees with a map") {
     } else {
       const std::uint64_t id = ids[random.below(ids.size())];
       const auto found = known.find(id);
-      const bool is_due = found != known.end() && found->second.owner == owner &&
-                          now_us < found->second.expires_us;
-      const auto receipt = ledger.take(owners[owner], id, now_us);
+      const bool is_due =
+          found != known.end() && found->second.owner == owner && now_us < found->second.expires_us;
+      const auto receipt = take(ledger, owners[owner], id, now_us);
       REQUIRE(receipt.has_value() == is_due);
       if (is_due) REQUIRE(receipt->tokens == found->second.tokens);
       if (found != known.end() && found->second.owner == owner) known.erase(found);

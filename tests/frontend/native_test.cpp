@@ -377,6 +377,36 @@ TEST_CASE("a flood of STATS is refused rather than multiplied") {
   CHECK(fixture.count(Status::overloaded) == 600 - Native::kStatsPerChunk);
 }
 
+TEST_CASE("a SETTLE that is refused leaves its grant as it was") {
+  Fixture fixture;
+  protocol::Request estimate = take(1, "alice", 3);
+  estimate.wants_grant = true;
+  Octets stream = hello();
+  REQUIRE(fixture.receive(stream << estimate) == Outcome::keep);
+  Octets bytes;
+  auto replies = replies_after_hello(fixture, bytes);
+  REQUIRE(replies.size() == 1);
+  protocol::Request settle = take(2, "alice", 1);
+  settle.op = Op::settle;
+  settle.grant = protocol::read_grant(replies[0].body)->id;
+  protocol::Request other_key = settle;
+  other_key.key = protocol::as_body("bob");
+  protocol::Request other_policy = settle;
+  other_policy.policy = 12345;
+  Octets more;
+  more << other_key << other_policy << settle << settle;
+  REQUIRE(fixture.receive(more) == Outcome::keep);
+  bytes = fixture.take_replies();
+  replies = decode(bytes);
+  REQUIRE(replies.size() == 4);
+  CHECK(replies[0].status == Status::bad_request);
+  CHECK(replies[1].status == Status::unknown_policy);
+  CHECK(replies[2].status == Status::ok);
+  CHECK(replies[2].granted == 1);
+  CHECK(replies[2].remaining == 2);
+  CHECK(replies[3].status == Status::bad_request);
+}
+
 TEST_CASE("batches are counted by size") {
   Fixture fixture;
   Octets stream = hello();

@@ -12,7 +12,9 @@
 #include <map>
 #include <utility>
 
+#include "server/engine/keyed_hash.hpp"
 #include "server/engine/refund.hpp"
+#include "server/engine/reset_fence.hpp"
 #include "server/frontend/native.hpp"
 #include "tests/fuzz/protocol_harness.hpp"
 
@@ -84,8 +86,9 @@ class NativeModel {
                   const frontend::Now& now) {
     const bool is_new =
         grants_
-            .emplace(id, Granted{request.policy, std::string(protocol::as_text(request.key)),
-                                 tokens, engine::usable_now(now.ticks), now.us})
+            .emplace(id,
+                     Granted{request.policy, std::string(protocol::as_text(request.key)), tokens,
+                             engine::usable_now(now.ticks), now.us, resets_[cell_of(request)]})
             .second;
     require(is_new, "a grant's id was given twice");
   }
@@ -117,6 +120,7 @@ class NativeModel {
     const engine::Ask ask{request.cost, request.priority, request.partial};
     reply.status = Status::ok;
     if (request.op == protocol::Op::reset) {
+      ++resets_[cell_of(request)];
       if (word > now) word = now;
       shown = 0;
     } else if (engine::never_fits(limit, ask)) {
@@ -189,7 +193,7 @@ class NativeModel {
     for (std::size_t i = 0; i < count; ++i) {
       if (reply.status == Status::ok) {
         each[i] = one_layer(layers[i], protocol::Op::take, request.priority, now);
-        reply.granted += each[i].granted;
+        reply.granted += std::min(each[i].granted, UINT32_MAX - reply.granted);
       } else if (each[i].status == Status::ok) {  // as it is, not as it would be
         protocol::Layer look = layers[i];
         look.cost = 0;
@@ -211,20 +215,20 @@ class NativeModel {
     const auto found = grants_.find(request.grant);
     if (found == grants_.end()) return;
     const Granted granted = found->second;
-    grants_.erase(found);
     if (now_read.us - granted.at_us >= frontend::GrantLedger::kTtlUs) return;
     if (find_policy(request.policy) == nullptr) {
       reply.status = Status::unknown_policy;
       return;
     }
     if (granted.policy != request.policy || granted.key != protocol::as_text(request.key)) return;
+    grants_.erase(found);
     const auto limit = *engine::make_token_bucket(find_policy(request.policy)->rate);
     engine::Word& word = words_[{granted.policy, granted.key}];
     reply.status = Status::ok;
     reply.policy_version = 1;
     reply.limit = limit.burst;
     reply.granted = granted.tokens;
-    if (request.cost < granted.tokens) {
+    if (request.cost < granted.tokens && granted.resets == resets_[cell_of(request)]) {
       const engine::Word next =
           engine::refunded(limit, word, now, granted.tokens - request.cost, now - granted.at);
       if (next != 0) {
@@ -249,10 +253,24 @@ class NativeModel {
     std::uint32_t tokens = 0;
     engine::Ticks at = 0;
     std::uint64_t at_us = 0;
+    std::uint32_t resets = 0;  // of its cell, when it was given
   };
+
+  // Where the engine counts the RESETs of a key: keys may share a cell.
+  static std::size_t cell_of(const protocol::Request& request) {
+    engine::Identity identity;
+    if (request.policy != 0) {
+      identity = {engine::Identity::Kind::by_policy, engine::Algorithm::token_bucket,
+                  request.policy, 0};
+    }
+    const engine::KeyHasher hasher(engine::HashSecret{});
+    return engine::KeyHasher::hash(hasher.prefix(identity), request.key).high %
+           engine::ResetFence::kCells;
+  }
 
   using Key = std::pair<std::uint32_t, std::string>;
   std::map<std::uint64_t, Granted> grants_;
+  std::map<std::size_t, std::uint32_t> resets_;
   std::map<Key, engine::Word> before_layers_;
   std::map<Key, engine::Word> words_;
   Key last_;
