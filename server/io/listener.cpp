@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,8 +99,37 @@ tl::expected<void, IoError> check_that_nobody_listens(const protocol::Address& a
   return start_listening(*socket, address, options);
 }
 
+// Held by whoever makes or removes the file of a Unix socket: two servers that start at once would
+// each find a file that nobody listens on yet, and remove the other's. A lock on the directory, so
+// that nothing is left behind. Without permission to read the directory there is none; then nobody
+// removes what is not its own.
+class PathLock {
+ public:
+  explicit PathLock(const std::string& path)
+      : directory_(::open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    for (int i = 0; i < kAttempts && directory_.get() >= 0 && !is_held_; ++i) {
+      if (i > 0) ::usleep(kPauseUs);
+      is_held_ = ::flock(directory_.get(), LOCK_EX | LOCK_NB) == 0;
+    }
+  }
+  [[nodiscard]] bool is_held() const noexcept { return is_held_; }
+
+ private:
+  static constexpr int kAttempts = 200;
+  static constexpr unsigned kPauseUs = 10'000;
+
+  static std::string directory_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  }
+
+  Descriptor directory_;
+  bool is_held_ = false;
+};
+
 // A server that was killed leaves its file behind; one that runs answers.
-tl::expected<void, IoError> remove_stale_file(const protocol::Address& address) {
+tl::expected<void, IoError> remove_stale_file(const protocol::Address& address,
+                                              const PathLock& lock) {
   const std::string path = address.unix_path();
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return {};
@@ -110,8 +140,20 @@ tl::expected<void, IoError> remove_stale_file(const protocol::Address& address) 
   if (::connect(socket.get(), address.get(), address.size_bytes) == 0 || errno == EAGAIN) {
     return tl::unexpected(error_of("cannot listen on " + address.text, EADDRINUSE));
   }
-  if (errno == ECONNREFUSED) ::unlink(path.c_str());
+  if (errno != ECONNREFUSED) return {};  // bind() says what it is
+  if (!lock.is_held()) {
+    return tl::unexpected(error_of(
+        address.text + " is there, nobody listens, and its directory cannot be locked", EACCES));
+  }
+  ::unlink(path.c_str());
   return {};
+}
+
+// Which file is there now: its device and number.
+std::optional<Listener::File> file_at(const protocol::Address& address) {
+  struct stat status {};
+  if (::lstat(address.unix_path().c_str(), &status) != 0) return std::nullopt;
+  return Listener::File{status.st_dev, status.st_ino};
 }
 
 protocol::Address bound_address(int socket, const protocol::Address& asked) {
@@ -127,8 +169,10 @@ tl::expected<Listener, IoError> Listener::open(const protocol::Address& address,
                                                const ListenOptions& options) {
   Listener listener;
   listener.address_ = address;
-  auto ready =
-      address.is_tcp ? check_that_nobody_listens(address, options) : remove_stale_file(address);
+  std::optional<PathLock> lock;  // until we listen: then everybody sees that the file is ours
+  if (!address.is_tcp) lock.emplace(address.unix_path());
+  auto ready = address.is_tcp ? check_that_nobody_listens(address, options)
+                              : remove_stale_file(address, *lock);
   if (!ready) return tl::unexpected(ready.error());
 
   for (std::size_t i = 0; i < count; ++i) {
@@ -141,7 +185,7 @@ tl::expected<Listener, IoError> Listener::open(const protocol::Address& address,
     auto socket = bind_one(listener.address_, count > 1, options);
     if (!socket) return tl::unexpected(socket.error());
     listener.descriptors_.push_back(*socket);
-    if (!address.is_tcp) listener.owns_file_ = true;
+    if (!address.is_tcp) listener.file_ = file_at(address);
     // With port 0 the first one decides for all.
     if (i == 0 && address.is_tcp) listener.address_ = bound_address(*socket, address);
     if (auto result = start_listening(*socket, listener.address_, options); !result) {
@@ -154,16 +198,23 @@ tl::expected<Listener, IoError> Listener::open(const protocol::Address& address,
 Listener::Listener(Listener&& other) noexcept
     : address_(std::move(other.address_)),
       descriptors_(std::exchange(other.descriptors_, {})),
-      owns_file_(std::exchange(other.owns_file_, false)) {}
+      file_(std::exchange(other.file_, {})) {}
 
 Listener::~Listener() {
   close();
 }
 
+// While it drains, nobody listens any more, and another server may have taken the path over: that
+// one's file stays. Removed before the descriptors go, since they keep the file's number from being
+// given to another.
 void Listener::close() noexcept {
+  if (file_) {
+    const PathLock lock(address_.unix_path());
+    if (file_at(address_) == file_) ::unlink(address_.unix_path().c_str());
+    file_.reset();
+  }
   for (const int descriptor : descriptors_) ::close(descriptor);
   descriptors_.clear();
-  if (std::exchange(owns_file_, false)) ::unlink(address_.unix_path().c_str());
 }
 
 socklen_t peer_of(int socket, sockaddr_storage& peer) noexcept {

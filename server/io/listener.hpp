@@ -1,8 +1,10 @@
 // Listening sockets, and the options that the accepted ones inherit.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "protocol/address.hpp"
@@ -23,7 +25,8 @@ class Listener {
  public:
   // Port 0 lets the kernel choose; address() then tells the port. Fails if anybody listens there
   // already, be it another paild: a shared port would split the traffic between two limits. A Unix
-  // socket's file that nobody listens on any more is removed first.
+  // socket's file that nobody listens on any more is removed first; of several who find one at the
+  // same time, one listens and the others fail.
   [[nodiscard]] static tl::expected<Listener, IoError> open(const protocol::Address& address,
                                                             std::size_t count,
                                                             const ListenOptions& options);
@@ -37,12 +40,14 @@ class Listener {
   // No connection is accepted any more; new ones are refused.
   void close() noexcept;
 
+  using File = std::pair<dev_t, ino_t>;
+
  private:
   Listener() = default;
 
   protocol::Address address_;
   std::vector<int> descriptors_;
-  bool owns_file_ = false;  // of a Unix socket
+  std::optional<File> file_;  // of a Unix socket
 };
 
 // Who is at the other end of a socket; 0, and nothing in `peer`, where that is not known any more.
