@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -23,8 +24,10 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kMinWait = std::chrono::microseconds(1);
 constexpr nanoseconds kMaxWait = std::chrono::hours(1);
 constexpr std::size_t kMaxInFlight = 65'536;
-constexpr std::chrono::milliseconds kReconnectPause{50};  // after an attempt that failed
-constexpr std::size_t kMaxStats = 65'536;                 // that a server may tell
+constexpr nanoseconds kFirstPause = std::chrono::milliseconds(50);  // between attempts to connect
+constexpr nanoseconds kLongestPause = std::chrono::seconds(1);
+constexpr nanoseconds kCalm = kLongestPause;  // who lived so long is no crash loop
+constexpr std::size_t kMaxStats = 65'536;     // that a server may tell
 // What a call in a flooded connection may keep: see client.hpp on memory.
 static_assert(protocol::kMaxRequestBytes <= 1100);
 
@@ -199,30 +202,35 @@ struct Client::Parts {
     connection_ = std::move(connection);
   }
 
-  // The server of `old` has said goodbye: the connection that took its place, made by one caller
-  // while the others go without, and no more often than every kReconnectPause.
+  // `old` takes no more requests, for the reason `why`: the connection in its place, made by one
+  // caller while the others go without. A dead server is not hammered: attempts, successful ones
+  // too since a server may die right after HELLO, have pauses that double, and differ between
+  // clients.
   [[nodiscard]] Result<std::shared_ptr<internal::Connection>> replaced(
-      const std::shared_ptr<internal::Connection>& old, Time now, Time deadline) {
+      const std::shared_ptr<internal::Connection>& old, Error why, Time deadline) {
     std::unique_lock lock(mutex_);
     if (connection_ != old) return connection_;
-    if (is_closed_ || is_connecting_ || now < next_attempt_) {
-      return tl::unexpected(
-          Error{ErrorCode::closed, address + ": the server is shutting down", false});
+    const Time now = Clock::now();
+    if (!is_known_dead_) {
+      is_known_dead_ = true;
+      if (now - connected_at_ >= kCalm) pause_ = kFirstPause, next_attempt_ = now;
     }
+    if (is_closed_ || is_connecting_ || now < next_attempt_) return tl::unexpected(std::move(why));
     is_connecting_ = true;
     lock.unlock();
     auto fresh = connect(std::min(deadline, now + options.connect_timeout));
     lock.lock();
     is_connecting_ = false;
+    next_attempt_ = Clock::now() + pause_ + pause_ * (jitter_() % 512) / 1024;
+    pause_ = std::min(2 * pause_, kLongestPause);
     if (!fresh) {
-      next_attempt_ = Clock::now() + kReconnectPause;
       return tl::unexpected(
-          Error{ErrorCode::closed,
-                address + ": the server has shut down, and connecting anew: " + fresh.error().text,
-                false});
+          Error{ErrorCode::closed, why.text + "; connecting anew: " + fresh.error().text, false});
     }
     if (is_closed_) (*fresh)->close();
     connection_ = *fresh;
+    connected_at_ = Clock::now();
+    is_known_dead_ = false;
     return fresh;
   }
 
@@ -231,6 +239,8 @@ struct Client::Parts {
     is_closed_ = true;
     connection_->close();
   }
+  // This connection cannot be trusted any more: the next call is to make another.
+  void abandon() const { current()->close(); }
   [[nodiscard]] bool usable() const {
     const std::lock_guard lock(mutex_);
     return !is_closed_ && (connection_->usable() || connection_->draining());
@@ -244,9 +254,10 @@ struct Client::Parts {
     const Time deadline = start + wait;
     auto connection = current();
     auto answer = connection->call(request, start, deadline);
-    // A request that never left a connection whose server goes away is asked elsewhere.
-    if (!answer && !answer.error().maybe_charged && connection->draining()) {
-      auto fresh = replaced(connection, Clock::now(), deadline);
+    // A request that never left a connection which has ended, or whose server goes away, is asked
+    // on another, once. One that has left may have been charged: its caller decides.
+    if (!answer && !answer.error().maybe_charged && !connection->usable()) {
+      auto fresh = replaced(connection, std::move(answer).error(), deadline);
       if (!fresh) return tl::unexpected(std::move(fresh).error());
       connection = std::move(*fresh);
       answer = connection->call(request, Clock::now(), deadline);
@@ -307,7 +318,11 @@ struct Client::Parts {
   std::shared_ptr<internal::Connection> connection_;
   bool is_connecting_ = false;
   bool is_closed_ = false;
+  bool is_known_dead_ = false;  // connection_ ended, and somebody has noticed
+  Time connected_at_ = Clock::now();
   Time next_attempt_{};
+  nanoseconds pause_ = kFirstPause;
+  std::minstd_rand jitter_{std::random_device{}()};
 };
 
 Client::Client(std::unique_ptr<Parts> parts) noexcept : parts_(std::move(parts)) {}
@@ -448,7 +463,7 @@ Result<ServerStats> Client::stats(std::uint32_t shard, const CallOptions& option
       return tl::unexpected(refusal_to_decide(*answer, parts_->address, nullptr));
     }
     if (!append_page(*answer, stats)) {
-      parts_->close();
+      parts_->abandon();
       return tl::unexpected(Error{ErrorCode::protocol_error,
                                   parts_->address + ": the server's numbers are malformed"});
     }

@@ -277,6 +277,32 @@ TEST_CASE("where nobody took its place, calls say so, unsent, and attempts have 
   CHECK(connections <= pauses + 2);
 }
 
+// Each connection is greeted and ends at the first request: so does a server in a crash loop.
+TEST_CASE("a server that dies again and again is not hammered, and nothing is asked twice") {
+  std::atomic<int> connections{0};
+  std::atomic<int> requests{0};
+  int maybe_charged = 0;
+  std::chrono::steady_clock::duration time{};
+  {
+    StubServer server([&](Peer& peer) {
+      ++connections;
+      if (peer.greet() && peer.next()) ++requests;
+    });
+    auto client = Client::connect(server.address(), patient());
+    REQUIRE(client.has_value());
+    const auto start = std::chrono::steady_clock::now();
+    for (int calls = 0; calls < 2000; ++calls) {
+      const auto result = client->take(kLimit, "k");
+      REQUIRE_FALSE(result.has_value());
+      maybe_charged += result.error().maybe_charged;
+    }
+    time = std::chrono::steady_clock::now() - start;
+  }
+  CHECK(connections >= 2);
+  CHECK(connections <= time / 50ms + 2);
+  CHECK(requests <= maybe_charged);
+}
+
 TEST_CASE("`expired` while the caller still waits is asked again, once, without a deadline") {
   std::vector<bool> had_deadline;
   {

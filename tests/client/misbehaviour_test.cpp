@@ -2,6 +2,7 @@
 // crashes whatever arrives.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <pail/client.hpp>
@@ -20,7 +21,9 @@ using pail::protocol::Status;
 
 TEST_CASE("what breaks the protocol ends the connection with a typed error") {
   const auto verdict = [](std::function<void(Peer&, const pail::protocol::Request&)> misbehave) {
+    std::atomic<int> connections = 0;
     StubServer server([&](Peer& peer) {
+      if (++connections > 1) return peer.hang_up();  // none that would take its place
       if (!peer.greet()) return;
       if (const auto request = peer.next()) misbehave(peer, *request);
       peer.wait_for_end();
@@ -34,7 +37,9 @@ TEST_CASE("what breaks the protocol ends the connection with a typed error") {
     const auto again = client->take(kLimit, "k");
     REQUIRE_FALSE(again.has_value());
     CHECK_FALSE(again.error().maybe_charged);
-    CHECK(again.error().code == result.error().code);
+    CHECK(again.error().code == ErrorCode::closed);
+    CHECK(again.error().text.find(result.error().text) == 0);
+    CHECK(connections == 2);
     return result.error().code;
   };
 

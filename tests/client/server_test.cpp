@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <latch>
+#include <optional>
 #include <pail/client.hpp>
 #include <string>
 #include <thread>
@@ -227,6 +228,38 @@ TEST_CASE("the server's death wakes all who wait, and later calls say so at once
     refused = again.error().code == ErrorCode::connection_refused;
   }
   CHECK(refused);
+}
+
+// What is asked of the dead one is answered as closed; what may have been charged is not asked
+// again.
+TEST_CASE("a server that was killed and started anew is found by the same client") {
+  const std::string path = "/tmp/pail-client-test-" + std::to_string(::getpid()) + ".sock";
+  std::optional<PaildProcess> paild;
+  paild.emplace(std::vector<std::string>{"--listen", "unix:" + path});
+  Client client = connect("unix:" + path);
+  CHECK(client.take(kOncePerDay, "k")->remaining == kBudget - 1);
+  for (const bool is_asked_meanwhile : {false, true}) {
+    paild->process().signal(SIGKILL);
+    paild->process().wait();
+    for (int i = 0; i < (is_asked_meanwhile ? 100 : 0); ++i) {
+      const auto decision = client.take(kOncePerDay, "k");
+      REQUIRE_FALSE(decision.has_value());
+      CHECK(decision.error().code == ErrorCode::closed);
+      CHECK((i == 0 || !decision.error().maybe_charged));
+      CHECK_FALSE(client.usable());
+    }
+    paild.emplace(std::vector<std::string>{"--listen", "unix:" + path});
+    auto decision = client.take(kOncePerDay, "k");
+    const auto give_up = std::chrono::steady_clock::now() + pail::test::kProcessPatience;
+    while (!decision && is_asked_meanwhile && std::chrono::steady_clock::now() < give_up) {
+      CHECK(decision.error().code == ErrorCode::closed);
+      CHECK_FALSE(decision.error().maybe_charged);
+      decision = client.take(kOncePerDay, "k");
+    }
+    REQUIRE(decision.has_value());
+    CHECK(decision->remaining == kBudget - 1);
+    CHECK(client.usable());
+  }
 }
 
 TEST_CASE("a server that leaves in good order answers what it received") {

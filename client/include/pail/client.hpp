@@ -22,13 +22,17 @@
 // protection ends about 17 minutes after connecting, when the margin has grown to a second.
 //
 // Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each (a take_all: 17 KiB), and
-// about 80 KiB a connection. direction.
+// about 80 KiB a connection.
 //
-// A server that is about to stop says so (GOAWAY): calls in flight are still answered, and the next
-// call connects anew, to the server that took its place. Until there is one, calls answer
-// ErrorCode::closed. Any other connection that failed stays failed: calls answer
-// ErrorCode::closed with the reason, at once. (Reconnecting then, asynchronous calls, leases and
-// several servers are to come behind this interface.)
+// A connection that ended, whatever for, is replaced by the next call, within that call's deadline
+// (so a deadline has to leave time for two round trips more). A server that is about to stop says
+// so (GOAWAY): calls in flight are still answered. Otherwise they answer ErrorCode::closed, and
+// Error::maybe_charged says whether they had been sent: those are never sent again. One caller
+// connects at a time, and between two attempts there are 50 ms at least, doubled up to 1 s while
+// the server does not last, and up to half more at random; meanwhile calls answer
+// ErrorCode::closed, or what ended the connection, at once. Grants do not outlive their connection
+// (permits do), and a server that was started anew begins with full budgets. (Asynchronous calls,
+// leases and several servers are to come behind this interface.)
 #pragma once
 
 #include <chrono>
@@ -131,11 +135,11 @@ class Client {
   // they are read one after another; the deadline is for each.
   [[nodiscard]] Result<ServerStats> stats(std::uint32_t shard = 0, const CallOptions& options = {});
 
-  // False once the connection has failed (other than by the server's GOAWAY) or close() was called:
-  // every further call answers `closed`.
+  // False once the connection has failed (other than by the server's GOAWAY), until a call has made
+  // another; and for good once close() was called.
   [[nodiscard]] bool usable() const noexcept;
 
-  // Ends the connection: calls in flight and to come answer ErrorCode::closed. Idempotent.
+  // Ends the connection for good: calls in flight and to come answer ErrorCode::closed. Idempotent.
   void close() noexcept;
 
  private:
