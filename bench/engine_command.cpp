@@ -12,6 +12,7 @@
 #include "bench/engine_growth.hpp"
 #include "bench/engine_measure.hpp"
 #include "bench/report.hpp"
+#include "protocol/limit_text.hpp"
 
 namespace pail::bench {
 namespace {
@@ -170,7 +171,8 @@ std::function<int()> add_engine_command(CLI::App& app) {
                  "CPU of the first thread, the others take the next ones; -1: not pinned")
       ->check(CLI::Range(-1, 1023))
       ->capture_default_str();
-  app.add_option("--seed", a.seed, "Of the random keys; drawn and reported if not given");
+  app.add_option("--seed", a.seed, "Of the random keys; drawn and reported if not given")
+      ->check(protocol::fault_in_whole_number);
   app.add_option("--json", a.json,
                  "Write the result as JSON to this file; - is the standard output");
   return [arguments] { return run(*arguments); };

@@ -1,5 +1,6 @@
 // The flags of a load run: names, help, ranges.
 #include "bench/load_arguments.hpp"
+#include "protocol/limit_text.hpp"
 #include "protocol/messages.hpp"
 
 namespace pail::bench {
@@ -66,7 +67,8 @@ void add_work_flags(CLI::App& app, LoadArguments& a) {
       ->capture_default_str();
   app.add_option("--mix", a.mix, "Operations: take, peek, or shares, as take:90,peek:10")
       ->capture_default_str();
-  app.add_option("--seed", a.seed, "Of the random keys; drawn and reported if not given");
+  app.add_option("--seed", a.seed, "Of the random keys; drawn and reported if not given")
+      ->check(protocol::fault_in_whole_number);
 }
 
 void add_time_flags(CLI::App& app, LoadArguments& a) {
@@ -75,6 +77,7 @@ void add_time_flags(CLI::App& app, LoadArguments& a) {
   duration->each([&a](const std::string&) { a.has_duration = true; });
   app.add_option("--requests", a.requests, "How many requests to measure, instead of a duration")
       ->check(CLI::Range(std::uint64_t{1}, ~std::uint64_t{0}))
+      ->check(protocol::fault_in_whole_number)
       ->excludes(duration);
   app.add_option("--warmup", a.warmup,
                  "How long to run before measuring (300ms; none with --requests or --trace)");
@@ -105,6 +108,11 @@ void add_load_options(CLI::App& app, LoadArguments& arguments) {
   add_work_flags(app, arguments);
   add_time_flags(app, arguments);
   add_report_flags(app, arguments);
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_expected_min() > 0 && option->get_type_size() != 0) {
+      option->check(protocol::fault_in_flag);
+    }
+  }
 }
 
 }  // namespace pail::bench

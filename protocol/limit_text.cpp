@@ -128,6 +128,21 @@ tl::expected<WrittenPolicy, std::string> parse_policy(std::string_view text) {
   return WrittenPolicy{std::string(policy_name), {rate->period_ns, rate->count, *burst}};
 }
 
+std::string fault_in_whole_number(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc::result_out_of_range) {
+    return quoted(text) + " is too large: at most " +
+           std::to_string(std::numeric_limits<std::uint64_t>::max());
+  }
+  return error == std::errc{} && stop == end ? "" : quoted(text) + " is not a whole number";
+}
+
+std::string fault_in_flag(const std::string& text) {
+  return text.empty() ? "the value is empty: leave the flag out" : "";
+}
+
 std::string format_duration_ns(std::uint64_t duration_ns) {
   if (duration_ns == 0) return "0s";
   const auto* const unit = std::find_if(kUnits.begin(), kUnits.end(),

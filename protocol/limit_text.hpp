@@ -40,6 +40,12 @@ struct WrittenPolicy {
 [[nodiscard]] tl::expected<std::uint32_t, std::string> parse_burst(std::string_view text);
 [[nodiscard]] tl::expected<WrittenPolicy, std::string> parse_policy(std::string_view text);
 
+// For the flags of programs, as checks of the text that was given: what is wrong, or empty. A
+// parser of flags takes 99999999999999999999 for the largest number, and -1 likewise; and a value
+// that came out empty, of a variable in a script perhaps, is no wish for the default.
+[[nodiscard]] std::string fault_in_whole_number(const std::string& text);
+[[nodiscard]] std::string fault_in_flag(const std::string& text);
+
 // In the largest unit that is exact, so that parsing gives back the same value: 60 s is "1min".
 [[nodiscard]] std::string format_duration_ns(std::uint64_t duration_ns);
 // "100/s", "3/250ms".

@@ -57,7 +57,9 @@ class Access final : public frontend::Gate {
   [[nodiscard]] frontend::Permission renew(std::uint64_t ticket,
                                            bool is_local) const noexcept override;
   [[nodiscard]] std::string_view refusal() const noexcept override {
-    return "this server wants a token that it knows";
+    return "this server wants a token that it knows: pail and pail-bench take it from PAIL_TOKEN "
+           "or "
+           "--token-file, programs from ClientOptions::token";
   }
 
  private:

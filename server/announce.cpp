@@ -60,11 +60,19 @@ void log_start(Log& log, const Server& server, const Config& config) {
              {"policies", config.policies.size()}});
 }
 
-tl::expected<void, std::string> write_ready_file(const std::string& path, const Server& server) {
+namespace {
+
+std::string ready_text(const Server& server) {
   nlohmann::json ready;
   ready["native"] = server.addresses();
   ready["io"] = name(server.io().kind);
   ready["pid"] = ::getpid();
+  return ready.dump() + '\n';
+}
+
+}  // namespace
+
+tl::expected<void, std::string> write_ready_file(const std::string& path, const Server& server) {
   std::error_code ignored;
   const auto there = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
@@ -73,13 +81,22 @@ tl::expected<void, std::string> write_ready_file(const std::string& path, const 
   }
   const std::string draft = fmt::format("{}.{}", path, ::getpid());
   std::ofstream file(draft, std::ios::trunc);
-  file << ready.dump() << '\n';
+  file << ready_text(server);
   file.close();
   if (!file || std::rename(draft.c_str(), path.c_str()) != 0) {
     std::remove(draft.c_str());
     return tl::unexpected(fmt::format("--ready-file {}: cannot be written", path));
   }
   return {};
+}
+
+void remove_ready_file(const std::string& path, const Server& server) {
+  const std::string ours = ready_text(server);
+  std::string there(ours.size() + 1, '\0');
+  std::ifstream file(path);
+  file.read(there.data(), static_cast<std::streamsize>(there.size()));
+  there.resize(static_cast<std::size_t>(file.gcount()));
+  if (there == ours) std::remove(path.c_str());
 }
 
 }  // namespace pail::server

@@ -20,4 +20,8 @@ void log_start(Log& log, const Server& server, const Config& config);
 [[nodiscard]] tl::expected<void, std::string> write_ready_file(const std::string& path,
                                                                const Server& server);
 
+// At the end: who waits for the file to appear is not told by an old one. Another server's, that
+// has taken its place, stays.
+void remove_ready_file(const std::string& path, const Server& server);
+
 }  // namespace pail::server

@@ -101,6 +101,7 @@ tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   auto limits = to_limits(flags.limits, config.shards);
   if (!limits) return wrong(limits.error());
   config.limits = *limits;
+  config.max_connections = flags.limits.max_connections;
   if (auto result = read_listen(flags, config); !result) return tl::unexpected(result.error());
   if (auto result = read_tokens(flags, config); !result) return tl::unexpected(result.error());
   if (auto result = read_policies(flags, config); !result) return tl::unexpected(result.error());
@@ -128,10 +129,6 @@ void add_flags(CLI::App& app, Flags& flags) {
          "--token-file", flags.token_file,
          "Serve only who shows a token of this file, whose lines are: name token [admin]; read "
          "again on SIGHUP")
-      ->check([](const std::string& path) {
-        return path.empty() ? "the name is empty: leave it out to serve without tokens"
-                            : std::string();
-      })
       ->type_name("FILE");
   app.add_flag("--insecure", flags.insecure,
                "Allow addresses that other machines can reach without tokens");
@@ -155,6 +152,11 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--log-level", flags.log_level, "The least that is worth a line")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_expected_min() > 0 && option->get_type_size() != 0) {
+      option->check(protocol::fault_in_flag);
+    }
+  }
 }
 
 }  // namespace

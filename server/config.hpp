@@ -32,6 +32,7 @@ struct Config {
       pinned;  // the core of each shard, over and over; empty: the kernel's choice
   LogOptions log;
   ShardLimits limits;
+  std::uint32_t max_connections = 0;  // of all shards together; 0: limits.max_connections each
 };
 
 // Why the server does not start: --help and --version included, with exit code 0.

@@ -14,10 +14,6 @@ constexpr std::uint32_t kMaxReplyMemoryMib = 1024 * 1024;
 constexpr std::uint32_t kMaxReceiveBufferKib = 16 * 1024;
 constexpr std::uint32_t kMaxLongTurnUs = 1'000'000;
 
-std::uint32_t share_of(std::uint32_t total, unsigned shards) {
-  return (total + shards - 1) / shards;
-}
-
 }  // namespace
 
 void add_limit_flags(CLI::App& app, LimitFlags& flags) {
@@ -69,8 +65,9 @@ void add_limit_flags(CLI::App& app, LimitFlags& flags) {
 
 tl::expected<ShardLimits, std::string> to_limits(const LimitFlags& flags, unsigned shards) {
   ShardLimits limits;
-  if (flags.max_connections != 0) {
-    limits.max_connections = share_of(flags.max_connections, shards);
+  if (flags.max_connections != 0 && flags.max_connections < shards) {
+    return tl::unexpected(fmt::format("--max-connections {}: one a shard at least, {} shards",
+                                      flags.max_connections, shards));
   }
   if (flags.reply_memory_mib != 0) {
     limits.reply_memory_bytes = std::size_t{flags.reply_memory_mib} * kMiB / shards;

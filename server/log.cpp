@@ -60,7 +60,8 @@ std::string escaped(std::string_view bytes) {
 }
 
 std::string text_line(const LogEvent& event, std::span<const LogField> fields) {
-  std::string line(event.text.empty() ? event.name : event.text);
+  std::string line(event.name);
+  if (!event.text.empty() && event.text != event.name) line.append(": ").append(event.text);
   for (const LogField& field : fields) {
     line += fmt::format(" {}=", field.name);
     if (const auto* number = std::get_if<std::uint64_t>(&field.value)) {

@@ -124,6 +124,7 @@ int serve(int argc, char** argv) {
 
   const int number = watch(**server, log, manager, *config, signals);
   manager.stopping();
+  if (!config->ready_file.empty()) remove_ready_file(config->ready_file, **server);
   log.write({LogLevel::info, "stop", "draining"},
             {{"signal", number == SIGINT ? "SIGINT" : "SIGTERM"},
              {"connections", (*server)->connections()}});

@@ -106,6 +106,10 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
   options.is_local_only = std::all_of(config.listen.begin(), config.listen.end(),
                                       [](const auto& address) { return address.is_loopback; });
   for (unsigned i = 0; i < config.shards; ++i) {
+    // What is asked for, and not one more: the first shards have the remainder.
+    if (const std::uint32_t all = config.max_connections; all != 0) {
+      options.limits.max_connections = all / config.shards + (i < all % config.shards ? 1 : 0);
+    }
     options.listeners.clear();
     for (const io::Listener& listener : listeners_) {
       options.listeners.push_back(listener.descriptor(i));

@@ -90,6 +90,7 @@ class Shard {
   [[nodiscard]] bool has_room_for(int socket) noexcept;
   void place(int socket) noexcept;
   void open(int socket) noexcept;
+  void turn_away(int socket) noexcept;
   [[nodiscard]] bool is_local(int socket) const noexcept;
   void check_permissions() noexcept;
   [[nodiscard]] bool hand_over(int socket) noexcept;  // called by the accepting shard

@@ -106,20 +106,24 @@ bool Shard::has_room_for(int socket) noexcept {
   return false;
 }
 
-// To the shard with the fewest connections, so that few are spread as evenly as many. The load is
-// raised only from the value that was the least: while connections only come, and however many
-// shards place one at the same time, no two shards differ by more than one.
+// To the shard with the fewest connections of those that have room, so that few are spread as
+// evenly as many. The load is raised only from the value that was the least: while connections only
+// come, and however many shards place one at the same time, no two shards differ by more than one.
 void Shard::place(int socket) noexcept {
   if (is_draining_) return backend_->close(socket);
-  Shard* least = this;
+  Shard* least = nullptr;
   std::uint32_t load = 0;
+  const auto prefer = [&](Shard* shard) {
+    const std::uint32_t its = shard->load();
+    if (its >= shard->limits_.max_connections || (least != nullptr && its >= load)) return;
+    least = shard;
+    load = its;
+  };
   do {
-    least = this;
-    load = this->load();
-    for (const auto& shard : shards_) {
-      if (const std::uint32_t other = shard->load(); other < load)
-        least = shard.get(), load = other;
-    }
+    least = nullptr;
+    prefer(this);
+    for (const auto& shard : shards_) prefer(shard.get());
+    if (least == nullptr) return turn_away(socket);
   } while (!least->load_.compare_exchange_weak(load, load + 1, std::memory_order_relaxed));
   if (least == this) return open(socket);
   if (least->hand_over(socket)) return count(ShardCount::handed_over);
@@ -138,16 +142,19 @@ bool Shard::hand_over(int socket) noexcept {
   return true;
 }
 
+void Shard::turn_away(int socket) noexcept {
+  count(ShardCount::refused_full);
+  note(Fault::too_many_connections, socket);
+  backend_->close(socket);
+}
+
 // `load_` counts the socket already.
 void Shard::open(int socket) noexcept {
   const std::uint32_t slot =
       is_draining_ ? ConnectionTable::kNone : connections_->acquire(socket, is_local(socket));
   if (slot == ConnectionTable::kNone) {
-    count(ShardCount::refused_full);
-    note(Fault::too_many_connections, socket);
-    backend_->close(socket);
     load_.fetch_sub(1, std::memory_order_relaxed);
-    return;
+    return turn_away(socket);
   }
   Connection& connection = connections_->at(slot);
   connection.deadline_us = after_ms(limits_.hello_timeout_ms);

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
+#include "protocol/limit_text.hpp"
+
 namespace pail::command {
 namespace {
 
@@ -73,6 +75,17 @@ CLI::App& add_command(CLI::App& app, Arguments& arguments, Action action, const 
   return command;
 }
 
+// But for the key, which the library looks at.
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (!option->get_positional() && option->get_expected_min() > 0 &&
+        option->get_type_size() != 0) {
+      option->check(protocol::fault_in_flag);
+    }
+  }
+  for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
+}
+
 }  // namespace
 
 Parsed parse_arguments(int count, const char* const* words) {
@@ -135,6 +148,12 @@ Parsed parse_arguments(int count, const char* const* words) {
   }
   for (CLI::App* command : {&take, &peek}) add_cost(*command, arguments);
   for (CLI::App* command : {&take, &peek, &reset}) add_limit(*command, arguments);
+  for (CLI::App* command : {&renew, &release}) {
+    command->get_option("--grant")->check(protocol::fault_in_whole_number);
+  }
+  settle.get_option("--actual")->check(protocol::fault_in_whole_number);
+  stats.get_option("--shard")->check(protocol::fault_in_whole_number);
+  refuse_empty_values(app);
 
   try {
     app.parse(count, words);

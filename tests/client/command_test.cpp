@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client/command/arguments.hpp"
 #include "client/command/report.hpp"
 #include "tests/support/paild_process.hpp"
 
@@ -190,6 +191,46 @@ TEST_CASE("whatever is neither admitted nor refused ends with status 2") {
   CHECK(ran.status == 2);
   CHECK(json_of(ran)["error"] == "connection_refused");
   CHECK(json_of(ran)["maybe_charged"] == false);
+}
+
+// Looked at before anything is asked of a server, so that status 2 cannot come from there.
+TEST_CASE("numbers that are none, and values that are empty, are mistakes on the command line") {
+  const std::vector<std::vector<const char*>> wrong{
+      {"renew", "--policy", "p", "--grant", "99999999999999999999", "k"},
+      {"renew", "--policy", "p", "--grant", "-1", "k"},
+      {"release", "--policy", "p", "--grant", "18446744073709551616", "k"},
+      {"settle", "--policy", "p", "--actual", "-1", "k"},
+      {"settle", "--policy", "p", "--actual", "-18446744073709551611", "k"},
+      {"stats", "--shard", "-18446744073709551615"},
+      {"stats", "--watch", "nan"},
+      {"stats", "--watch", "inf"},
+      {"stats", "--watch", "-nan"},
+      {"take", "--rate", "", "k"},
+      {"take", "--policy", "", "k"},
+      {"--server", "", "ping"},
+      {"--token-file", "", "ping"},
+      {"--token", "", "ping"},
+  };
+  for (std::vector<const char*> words : wrong) {
+    std::string line = "pail";
+    for (const char* word : words) line += " '" + std::string(word) + "'";
+    CAPTURE(line);
+    words.insert(words.begin(), "pail");
+    const auto parsed =
+        pail::command::parse_arguments(static_cast<int>(words.size()), words.data());
+    CHECK(std::holds_alternative<int>(parsed));
+    if (const int* status = std::get_if<int>(&parsed)) CHECK(*status == 2);
+  }
+  const std::vector<const char*> right{
+      "pail", "renew", "--policy", "p", "--grant", "18446744073709551615", "k"};
+  const auto parsed = pail::command::parse_arguments(static_cast<int>(right.size()), right.data());
+  REQUIRE(std::holds_alternative<pail::command::Arguments>(parsed));
+  CHECK(std::get<pail::command::Arguments>(parsed).grant == UINT64_MAX);
+  const std::vector<const char*> watch{"pail", "stats", "--watch"};
+  const auto watching =
+      pail::command::parse_arguments(static_cast<int>(watch.size()), watch.data());
+  REQUIRE(std::holds_alternative<pail::command::Arguments>(watching));
+  CHECK(std::get<pail::command::Arguments>(watching).watch == 1s);
 }
 
 TEST_CASE("asking for help or the version is no mistake") {

@@ -116,6 +116,25 @@ TEST_CASE("more connections than slots are turned away, and welcome again later"
   }
 }
 
+TEST_CASE("the limit is of all shards together, exactly, whichever accepts") {
+  for (const auto io : kBackends) {
+    auto config = local_config(io, 3);
+    config.max_connections = 7;
+    TestServer server(config);
+    for (int round = 0; round < 5; ++round) {
+      std::vector<std::unique_ptr<RawClient>> clients;
+      for (int i = 0; i < 7; ++i) {
+        clients.push_back(std::make_unique<RawClient>(server.greeted()));
+      }
+      RawClient one_more = server.connect();
+      CHECK(one_more.wait_for_end());
+      CHECK(server->connections() == 7);
+      clients.clear();
+      CHECK(eventually([&] { return server->connections() == 0; }));
+    }
+  }
+}
+
 TEST_CASE("few connections are spread evenly, though they come at the same time") {
   for (const auto io : kBackends) {
     for (const unsigned shards : {2u, 3u, 4u}) {

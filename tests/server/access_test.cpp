@@ -108,6 +108,13 @@ TEST_CASE("a token file that others can read or write is refused") {
   CHECK(read_token_file(large.path()).error().find("larger") != std::string::npos);
 }
 
+TEST_CASE("who is refused is told how a token is shown") {
+  const std::string refusal(Access(tokens_of(line("a", kPlain))).refusal());
+  CHECK(refusal.find("PAIL_TOKEN") != std::string::npos);
+  CHECK(refusal.find("--token-file") != std::string::npos);
+  CHECK(refusal.size() <= protocol::kMaxErrorTextBytes);
+}
+
 TEST_CASE("a token is known as a whole or not at all") {
   const Access access(tokens_of(line("a", kPlain) + line("b", kAdmin, true)));
   CHECK(access.admit(kPlain, false).is_admitted);

@@ -54,7 +54,7 @@ TEST_CASE("limits are of the whole server, and shared out to the shards") {
       parse({"--shards", "4", "--max-connections", "10", "--reply-memory", "80", "--hello-timeout",
              "2", "--stuck-timeout", "1", "--idle-timeout", "60", "--long-turn", "700"});
   REQUIRE(config);
-  CHECK(config->limits.max_connections == 3);
+  CHECK(config->max_connections == 10);
   CHECK(config->limits.reply_memory_bytes == 20 * 1024 * 1024);
   CHECK(config->limits.hello_timeout_ms == 2'000);
   CHECK(config->limits.stuck_timeout_ms == 1'000);
@@ -74,7 +74,11 @@ TEST_CASE("what is wrong is said") {
       {{"--shards", "0"}, "--shards"},
       {{"--shards", "2", "--reply-memory", "20"}, "--reply-memory 20: 34 MiB at least"},
       {{"--max-connections", "0"}, "--max-connections"},
+      {{"--shards", "4", "--max-connections", "3"}, "--max-connections 3: one a shard"},
       {{"--idle-timeout", "soon"}, "--idle-timeout"},
+      {{"--token-file", ""}, "--token-file: the value is empty"},
+      {{"--ready-file", ""}, "--ready-file: the value is empty"},
+      {{"--listen", ""}, "--listen: the value is empty"},
       {{"--shards", "65"}, "--shards"},
       {{"--keys", "0"}, "--keys"},
       {{"--policy", "noequals"}, "--policy noequals"},

@@ -167,8 +167,24 @@ TEST_CASE("paild tells that it is ready, serves, and ends on SIGTERM and SIGINT"
     const std::string output = paild.output();
     CHECK(output.find(address) != std::string::npos);
     CHECK(output.find("take --rate") != std::string::npos);
-    ::unlink(ready.c_str());
+    CHECK(::access(ready.c_str(), F_OK) != 0);  // it serves no more
   }
+}
+
+TEST_CASE("the ready file of a successor outlives the server before it") {
+  const std::string ready = "/tmp/pail-life-test." + std::to_string(::getpid()) + ".json";
+  Process first({"--listen", "127.0.0.1:0", "--ready-file", ready});
+  REQUIRE(eventually([&] { return ::access(ready.c_str(), F_OK) == 0; }));
+  const std::string before = Process::contents(ready);
+  Process second({"--listen", "127.0.0.1:0", "--ready-file", ready});
+  REQUIRE(eventually([&] { return Process::contents(ready) != before; }));
+  const std::string after = Process::contents(ready);
+  first.signal(SIGTERM);
+  CHECK(first.exit_code() == 0);
+  CHECK(Process::contents(ready) == after);
+  second.signal(SIGTERM);
+  CHECK(second.exit_code() == 0);
+  CHECK(::access(ready.c_str(), F_OK) != 0);
 }
 
 TEST_CASE("paild refuses to be reachable from other machines unless told to") {

@@ -51,7 +51,7 @@ TEST_CASE("random bytes in every field stay one line, and JSON stays JSON") {
 TEST_CASE("fields are quoted only where they must be") {
   const LogField fields[] = {{"peer", "127.0.0.1:1"}, {"reason", "two words"}, {"empty", ""}};
   CHECK(text_line(kEvent, fields) ==
-        "something happened peer=127.0.0.1:1 reason=\"two words\" empty=\"\"");
+        "an_event: something happened peer=127.0.0.1:1 reason=\"two words\" empty=\"\"");
 }
 
 TEST_CASE("a log has the format and the level that were asked for") {
@@ -69,7 +69,7 @@ TEST_CASE("a log has the format and the level that were asked for") {
       CHECK(json["count"] == 3);
       CHECK(json["time"].get<std::string>().back() == 'Z');
     } else {
-      CHECK(lines[0].ends_with("Z warning something happened count=3"));
+      CHECK(lines[0].ends_with("Z warning an_event: something happened count=3"));
     }
   }
 }

@@ -16,9 +16,14 @@ namespace pail::test {
 // paild as users run it.
 class Process {
  public:
+  enum class Errors : bool { with_output, nowhere };  // nowhere: the descriptor is closed
+
   // `prepare` runs in the new process before paild does.
-  explicit Process(std::vector<std::string> arguments, void (*prepare)() = nullptr) {
-    output_path_ = "/tmp/pail-life-test." + std::to_string(::getpid()) + ".out";
+  explicit Process(std::vector<std::string> arguments, void (*prepare)() = nullptr,
+                   Errors errors = Errors::with_output) {
+    static int count = 0;
+    output_path_ =
+        "/tmp/pail-life-test." + std::to_string(::getpid()) + "." + std::to_string(++count);
     arguments.insert(arguments.begin(), PAILD_PATH);
     std::fflush(stdout);  // else both processes write it
     pid_ = ::fork();
@@ -28,7 +33,7 @@ class Process {
       for (std::string& argument : arguments) argv.push_back(argument.data());
       argv.push_back(nullptr);
       static_cast<void>(::freopen(output_path_.c_str(), "w", stdout));
-      ::dup2(1, 2);
+      errors == Errors::with_output ? ::dup2(1, 2) : ::close(2);
       ::execv(PAILD_PATH, argv.data());
       ::_exit(127);
     }

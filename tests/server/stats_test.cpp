@@ -1,9 +1,12 @@
 // Concern: what happens is counted, on either backend, and STATS tells it. Method: known traffic
 // on a server within the test.
+#include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 
 #include "protocol/stats.hpp"
+#include "server/journal.hpp"
 #include "tests/server/fixture.hpp"
 
 namespace pail::test {
@@ -81,6 +84,47 @@ TEST_CASE("traffic is counted by status, batch, byte and turn") {
     Numbers second = read_stats(client, 2);
     CHECK(first["replies_denied"] + second["replies_denied"] == 3);
     CHECK(first["connections"] + second["connections"] == 1);
+  }
+}
+
+// The names between backquotes of the tables; those that end in * stand for all that begin so.
+class Documented {
+ public:
+  Documented() {
+    std::ifstream file(PAIL_OPERATIONS_MD);
+    for (std::string line; std::getline(file, line);) {
+      if (!line.starts_with("| `")) continue;
+      line.resize(line.find(" | "));
+      for (std::size_t at = 0; (at = line.find('`', at)) != std::string::npos;) {
+        const std::size_t end = line.find('`', at + 1);
+        names_.push_back(line.substr(at + 1, end - at - 1));
+        at = end + 1;
+      }
+    }
+  }
+  [[nodiscard]] bool has(std::string_view name) const {
+    return std::ranges::any_of(names_, [&](const std::string& one) {
+      return one == name || (one.ends_with('*') && name.starts_with(one.substr(0, one.size() - 1)));
+    });
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST_CASE("every number and every event is in docs/operations.md") {
+  const Documented documented;
+  CHECK_FALSE(documented.has("no_such_number"));
+  TestServer server(local_config(kBackends[0], 1));
+  RawClient client = server.greeted();
+  for (const auto& [name, value] : read_stats(client)) {
+    CAPTURE(name);
+    CHECK(documented.has(name));
+  }
+  for (std::size_t i = 0; i < server::kFaults; ++i) {
+    const std::string name(server::kind_of(static_cast<server::Fault>(i)).event.name);
+    CAPTURE(name);
+    CHECK(documented.has(name));
   }
 }
 
