@@ -4,6 +4,8 @@
 #include "server/io/listener.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +28,7 @@ class Directory {
     path_ = name;
   }
   ~Directory() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] protocol::Address address() const {
     return protocol::parse_address("unix:" + path_ + "/pail.sock").value();
   }
@@ -80,6 +83,21 @@ TEST_CASE("of several that start at once on one path, one listens and can be rea
     listeners.clear();
     CHECK(connect_to(address) != 0);
   }
+}
+
+// As one that starts does, between finding the file and listening.
+TEST_CASE("while another server starts in the directory nobody removes a file there") {
+  const Directory directory;
+  const auto address = directory.address();
+  leave_file(address);
+  const int held = ::open(directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(::flock(held, LOCK_EX) == 0);
+  const auto refused = Listener::open(address, 1, {});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().text.find("cannot be locked") != std::string::npos);
+  CHECK(std::filesystem::exists(address.unix_path()));
+  ::close(held);
+  CHECK(Listener::open(address, 1, {}));
 }
 
 TEST_CASE("who ends leaves the file of its successor alone, and takes its own") {
