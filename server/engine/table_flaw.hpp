@@ -2,6 +2,7 @@
 // for use has `none` (LiveTraits), a constant, so nothing of this is in it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace pail::engine {
@@ -30,5 +31,8 @@ enum class Flaw : std::uint8_t {
   copy_counts_at_claim,      // a copy is done once its slot is claimed
   start_at_newest,           // a walk starts in the newest array
 };
+
+// Besides none.
+inline constexpr std::size_t kFlaws = static_cast<std::size_t>(Flaw::start_at_newest);
 
 }  // namespace pail::engine
