@@ -5,7 +5,7 @@
 #   make demo     three gateways share one limit, told as a table
 #   make build    everything, tests too: the binaries are in build/release/bin
 #   make asan     every test under the address and undefined-behaviour sanitizers
-#   make tsan     engine, client and epoll tests under the thread sanitizer
+#   make tsan     engine, table, client and epoll tests under the thread sanitizer
 #   make fuzz     every fuzzer for FUZZ_SECONDS (60), with clang, from the golden vectors on
 #   make compare  Pail beside Redis and memcached, which it installs: rates, latencies, bytes a key
 #   make clean    remove build/
@@ -44,7 +44,7 @@ asan: dependencies
 	@ctest --test-dir build/asan --output-on-failure
 
 tsan: dependencies
-	$(call build,tsan,engine_tests client_tests client_server_tests)
+	$(call build,tsan,engine_tests stress_tests client_tests client_server_tests)
 	@ctest --test-dir build/tsan --output-on-failure -L tsan
 
 fuzz: dependencies
