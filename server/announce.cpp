@@ -34,6 +34,12 @@ std::string welcome(const Server& server, const Config& config) {
   const std::string& address = addresses.front();
   std::string text = fmt::format("paild {} serves\n", PAIL_VERSION);
   for (const std::string& one : addresses) text += fmt::format("  native   {}\n", one);
+  for (const std::string& one : server.addresses(Protocol::resp)) {
+    text += fmt::format("  RESP     {}\n", one);
+  }
+  if (!server.resp_fault().empty()) {
+    text += fmt::format("  RESP     nowhere: {}\n", server.resp_fault());
+  }
   text += fmt::format("  I/O      {} ({})\n", name(server.io().kind), server.io().reason);
   text += fmt::format("  shards   {}, room for {} keys, {} named policies\n", server.shard_count(),
                       config.keys, config.policies.size());
@@ -50,6 +56,13 @@ void log_start(Log& log, const Server& server, const Config& config) {
   for (const std::string& address : server.addresses()) {
     log.write({LogLevel::info, "listening", "listening"}, {{"native", address}});
   }
+  for (const std::string& address : server.addresses(Protocol::resp)) {
+    log.write({LogLevel::info, "listening", "listening"}, {{"resp", address}});
+  }
+  if (!server.resp_fault().empty()) {
+    log.write({LogLevel::warning, "no_resp", "Redis clients are not served: give --resp ADDR"},
+              {{"reason", server.resp_fault()}});
+  }
   log.write({LogLevel::info, "io", "how bytes move"},
             {{"backend", name(server.io().kind)}, {"reason", server.io().reason}});
   log.write({LogLevel::info, "start", "paild serves"},
@@ -65,6 +78,7 @@ namespace {
 std::string ready_text(const Server& server) {
   nlohmann::json ready;
   ready["native"] = server.addresses();
+  ready["resp"] = server.addresses(Protocol::resp);
   ready["io"] = name(server.io().kind);
   ready["pid"] = ::getpid();
   return ready.dump() + '\n';

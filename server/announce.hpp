@@ -16,7 +16,8 @@ namespace pail::server {
 // The same into the log, for machines.
 void log_start(Log& log, const Server& server, const Config& config);
 
-// {"native": ["127.0.0.1:7245"], "io": "uring", "pid": 1}: appears whole or not at all.
+// {"native": ["127.0.0.1:7245"], "resp": ["127.0.0.1:7246"], "io": "uring", "pid": 1}: appears
+// whole or not at all.
 [[nodiscard]] tl::expected<void, std::string> write_ready_file(const std::string& path,
                                                                const Server& server);
 

@@ -13,11 +13,13 @@
 namespace pail::server {
 namespace {
 
+constexpr std::uint16_t kDefaultRespPort = 7246;
 constexpr std::size_t kMaxKeys = std::size_t{1} << 36;
 
 // The flags as they were written.
 struct Flags {
   std::vector<std::string> listen;
+  std::vector<std::string> resp;
   unsigned shards = 0;
   std::size_t keys = Config{}.keys;
   std::vector<std::string> policies;
@@ -36,24 +38,43 @@ tl::unexpected<ConfigExit> wrong(std::string text) {
   return tl::unexpected(ConfigExit{2, "paild: " + std::move(text) + "\n"});
 }
 
-tl::expected<void, ConfigExit> read_listen(const Flags& flags, Config& config) {
-  std::vector<std::string> texts = flags.listen;
-  if (texts.empty()) texts.push_back(fmt::format("127.0.0.1:{}", protocol::kDefaultPort));
+// `option` is how the addresses were given.
+tl::expected<std::vector<protocol::Address>, ConfigExit> read_addresses(
+    std::string_view option, const std::vector<std::string>& texts, const Flags& flags) {
   if (texts.size() > kMaxListeners)
-    return wrong(fmt::format("--listen: {} at most", kMaxListeners));
+    return wrong(fmt::format("{}: {} at most", option, kMaxListeners));
+  std::vector<protocol::Address> addresses;
   for (const std::string& text : texts) {
     auto address = protocol::parse_address(text);
-    if (!address) return wrong(fmt::format("--listen {}: {}", text, address.error()));
+    if (!address) return wrong(fmt::format("{} {}: {}", option, text, address.error()));
     if (!address->is_loopback && !flags.insecure && flags.token_file.empty()) {
       return wrong(fmt::format(
-          "--listen {}: this address can be reached from other machines, and anybody who reaches "
-          "it "
-          "may spend budgets. Listen on 127.0.0.1 or unix:/path, give --token-file FILE, or "
+          "{} {}: this address can be reached from other machines, and anybody who reaches it may "
+          "spend budgets. Listen on 127.0.0.1 or unix:/path, give --token-file FILE, or "
           "--insecure if the network itself keeps strangers out.",
-          text));
+          option, text));
     }
-    config.listen.push_back(std::move(*address));
+    addresses.push_back(std::move(*address));
   }
+  return addresses;
+}
+
+tl::expected<void, ConfigExit> read_listen(const Flags& flags, Config& config) {
+  std::vector<std::string> native = flags.listen;
+  if (native.empty()) native.push_back(fmt::format("127.0.0.1:{}", protocol::kDefaultPort));
+  std::vector<std::string> resp = flags.resp;
+  if (resp.empty()) {
+    resp.push_back(fmt::format("127.0.0.1:{}", kDefaultRespPort));
+    // Whoever runs several servers gives each its --listen, and the first one has the port.
+    config.is_resp_by_default = !flags.listen.empty();
+  }
+  if (resp.size() == 1 && resp.front() == "none") resp.clear();
+  auto listen = read_addresses("--listen", native, flags);
+  if (!listen) return tl::unexpected(listen.error());
+  config.listen = std::move(*listen);
+  auto resp_addresses = read_addresses("--resp", resp, flags);
+  if (!resp_addresses) return tl::unexpected(resp_addresses.error());
+  config.resp = std::move(*resp_addresses);
   return {};
 }
 
@@ -113,6 +134,10 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--listen", flags.listen,
                  "Where to listen, repeatable: 127.0.0.1:7245 (the default), [::1]:7245, "
                  "unix:/run/pail.sock; port 0 takes a free one")
+      ->type_name("ADDR");
+  app.add_option("--resp", flags.resp,
+                 "Where to speak RESP, the protocol of Redis clients, repeatable: 127.0.0.1:7246 "
+                 "(the default), unix:/run/pail-resp.sock, ...; none: nowhere")
       ->type_name("ADDR");
   app.add_option("--shards", flags.shards,
                  "Threads that serve; default: the cores that this process may use")

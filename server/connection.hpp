@@ -1,15 +1,27 @@
 // One connection of a shard, and the table of them. Used by the shard's thread only.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <new>
+#include <span>
 
 #include "server/frontend/native.hpp"
+#include "server/frontend/resp/resp.hpp"
 #include "server/io/backend.hpp"
 #include "server/io/mapping.hpp"
 
 namespace pail::server {
+
+// What is spoken on a listener, and so on the connections that it accepts.
+enum class Protocol : std::uint8_t { native, resp };
+
+// A socket on its way to a shard.
+struct Accepted {
+  int socket = -1;
+  Protocol protocol = Protocol::native;
+};
 
 enum class Stage : std::uint8_t {
   free,  // the slot is nobody's
@@ -23,6 +35,7 @@ struct Connection {
   int socket = -1;
   std::uint32_t generation = 0;
   Stage stage = Stage::free;
+  Protocol protocol = Protocol::native;
   bool is_receiving = false;  // a receive is in flight
   bool is_stopping = false;   // and was asked to end
   bool is_sending = false;
@@ -39,10 +52,17 @@ struct Connection {
   std::uint64_t deadline_us = 0;  // 0: none
   std::uint64_t heard_us = 0;     // when bytes came last
   std::size_t lingered_bytes = 0;
-  frontend::NativeSession session;
+  frontend::NativeSession session;  // of Protocol::native
+  frontend::RespSession resp;       // of Protocol::resp
   frontend::ReplyQueue replies;
 
   [[nodiscard]] bool is_in_flight() const noexcept { return is_receiving || is_sending; }
+  [[nodiscard]] bool is_greeted() const noexcept {
+    return protocol == Protocol::native ? session.is_greeted() : resp.is_greeted();
+  }
+  [[nodiscard]] bool is_mid_frame() const noexcept {
+    return protocol == Protocol::native ? session.is_mid_frame() : resp.is_mid_frame();
+  }
 };
 
 // A fixed number of slots, each with room for the beginning of a frame. Memory is touched when a
@@ -50,10 +70,13 @@ struct Connection {
 class ConnectionTable {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  // The beginning of a frame or a command.
+  static constexpr std::size_t kCarryBytes =
+      std::max(protocol::kMaxFrameBytes, frontend::resp::kMaxCommandBytes);
 
   explicit ConnectionTable(std::uint32_t capacity)
       : slots_(std::size_t{capacity} * sizeof(Connection)),
-        carries_(std::size_t{capacity} * protocol::kMaxFrameBytes),
+        carries_(std::size_t{capacity} * kCarryBytes),
         capacity_(capacity) {
     if (!slots_.is_valid() || !carries_.is_valid()) throw std::bad_alloc();
   }
@@ -61,7 +84,7 @@ class ConnectionTable {
   ConnectionTable& operator=(const ConnectionTable&) = delete;
 
   // kNone if all are taken. The slot is as new, but for its generation.
-  [[nodiscard]] std::uint32_t acquire(int socket, bool is_local) noexcept {
+  [[nodiscard]] std::uint32_t acquire(Accepted accepted, bool is_local) noexcept {
     std::uint32_t slot = first_free_;
     if (slot != kNone) {
       first_free_ = at(slot).next_free;
@@ -75,11 +98,15 @@ class ConnectionTable {
     connection.~Connection();
     new (&connection) Connection;
     connection.generation = generation;
-    connection.socket = socket;
+    connection.socket = accepted.socket;
+    connection.protocol = accepted.protocol;
     connection.stage = Stage::open;
-    connection.session = frontend::NativeSession(
-        {carries_.data() + std::size_t{slot} * protocol::kMaxFrameBytes, protocol::kMaxFrameBytes},
-        is_local);
+    const std::span carry(carries_.data() + std::size_t{slot} * kCarryBytes, kCarryBytes);
+    if (accepted.protocol == Protocol::native) {
+      connection.session = frontend::NativeSession(carry, is_local);
+    } else {
+      connection.resp = frontend::RespSession(carry, is_local);
+    }
     ++live_;
     return slot;
   }

@@ -5,7 +5,7 @@
 #include <bit>
 #include <string_view>
 
-#include "server/frontend/counters.hpp"
+#include "server/frontend/resp/resp_counters.hpp"
 
 namespace pail::server {
 
@@ -95,6 +95,7 @@ static_assert(turn_time_of(0) == TurnTime{0} && turn_time_of(1) == TurnTime{1} &
 struct Metrics {
   ShardCounters shard;
   frontend::NativeCounters native;
+  frontend::RespCounters resp;
   frontend::Counters<TurnTime, kTurnTimes> turn_times;
 };
 

@@ -89,7 +89,17 @@ tl::expected<void, std::string> Server::open_listeners(const Config& config) {
   for (const protocol::Address& address : config.listen) {
     auto listener = io::Listener::open(address, config.shards, options);
     if (!listener) return tl::unexpected(listener.error().text);
-    listeners_.push_back(std::move(*listener));
+    listeners_.push_back({std::move(*listener), Protocol::native});
+  }
+  for (const protocol::Address& address : config.resp) {
+    auto listener = io::Listener::open(address, config.shards, options);
+    if (listener) {
+      listeners_.push_back({std::move(*listener), Protocol::resp});
+    } else if (config.is_resp_by_default) {
+      resp_fault_ = listener.error().text;
+    } else {
+      return tl::unexpected(listener.error().text);
+    }
   }
   return {};
 }
@@ -103,16 +113,18 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
   options.identity.boot_id = random_boot_id();
   options.services.stats = this;
   options.services.gate = &access_;
-  options.is_local_only = std::all_of(config.listen.begin(), config.listen.end(),
-                                      [](const auto& address) { return address.is_loopback; });
+  const auto is_loopback = [](const auto& address) { return address.is_loopback; };
+  options.is_local_only = std::ranges::all_of(config.listen, is_loopback) &&
+                          std::ranges::all_of(config.resp, is_loopback);
   for (unsigned i = 0; i < config.shards; ++i) {
     // What is asked for, and not one more: the first shards have the remainder.
     if (const std::uint32_t all = config.max_connections; all != 0) {
       options.limits.max_connections = all / config.shards + (i < all % config.shards ? 1 : 0);
     }
     options.listeners.clear();
-    for (const io::Listener& listener : listeners_) {
-      options.listeners.push_back(listener.descriptor(i));
+    options.index = i;
+    for (const Listening& listening : listeners_) {
+      options.listeners.push_back({listening.listener.descriptor(i), listening.protocol});
     }
     shards_.push_back(std::make_unique<Shard>(engine_, clock_, options));
   }
@@ -164,9 +176,11 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
   return tl::unexpected(result.error().text);
 }
 
-std::vector<std::string> Server::addresses() const {
+std::vector<std::string> Server::addresses(Protocol protocol) const {
   std::vector<std::string> texts;
-  for (const io::Listener& listener : listeners_) texts.push_back(listener.address().text);
+  for (const Listening& listening : listeners_) {
+    if (listening.protocol == protocol) texts.push_back(listening.listener.address().text);
+  }
   return texts;
 }
 
@@ -209,14 +223,22 @@ std::uint64_t Server::count(frontend::NativeCount name) const noexcept {
   return sum;
 }
 
+std::uint64_t Server::count(frontend::RespCount name) const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->metrics().resp.read(name);
+  return sum;
+}
+
 FaultTotals Server::fault_totals() const noexcept {
   FaultTotals totals{};
   const auto set = [&](Fault fault, std::uint64_t n) {
     totals[static_cast<std::size_t>(fault)] = n;
   };
   set(Fault::refused_hello, count(frontend::NativeCount::refused_hello));
-  set(Fault::unauthorized, count(frontend::NativeCount::unauthorized_hello));
-  set(Fault::malformed, count(frontend::NativeCount::malformed));
+  using frontend::RespCount;
+  set(Fault::unauthorized,
+      count(frontend::NativeCount::unauthorized_hello) + count(RespCount::unauthorized));
+  set(Fault::malformed, count(frontend::NativeCount::malformed) + count(RespCount::malformed));
   set(Fault::hello_timeout, count(ShardCount::hello_timeouts));
   set(Fault::stuck_peer, count(ShardCount::stuck_timeouts));
   set(Fault::receive_error, count(ShardCount::receive_errors));
@@ -224,8 +246,8 @@ FaultTotals Server::fault_totals() const noexcept {
   set(Fault::accept_error, count(ShardCount::accept_errors));
   set(Fault::too_many_connections, count(ShardCount::refused_full));
   set(Fault::no_reply_memory, count(ShardCount::reply_memory_out) + count(ShardCount::hoarders));
-  set(Fault::table_full, count(protocol::Status::table_full));
-  set(Fault::overloaded, count(protocol::Status::overloaded));
+  set(Fault::table_full, count(protocol::Status::table_full) + count(RespCount::table_full));
+  set(Fault::overloaded, count(protocol::Status::overloaded) + count(RespCount::overloaded));
   set(Fault::completion_overflow, count(ShardCount::completion_overflows));
   return totals;
 }

@@ -38,7 +38,9 @@ class Server final : public frontend::StatsSource {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  [[nodiscard]] std::vector<std::string> addresses() const;
+  [[nodiscard]] std::vector<std::string> addresses(Protocol protocol = Protocol::native) const;
+  // Why there is no RESP listener although none was asked for or against; empty: there is.
+  [[nodiscard]] const std::string& resp_fault() const noexcept { return resp_fault_; }
   [[nodiscard]] const IoDecision& io() const noexcept { return io_; }
   [[nodiscard]] std::size_t shard_count() const noexcept override { return shards_.size(); }
 
@@ -64,6 +66,7 @@ class Server final : public frontend::StatsSource {
   // Sums over the shards.
   [[nodiscard]] std::uint64_t count(ShardCount name) const noexcept;
   [[nodiscard]] std::uint64_t count(frontend::NativeCount name) const noexcept;
+  [[nodiscard]] std::uint64_t count(frontend::RespCount name) const noexcept;
   [[nodiscard]] std::uint64_t count(protocol::Status status) const noexcept {
     return count(frontend::count_of(status));
   }
@@ -82,7 +85,12 @@ class Server final : public frontend::StatsSource {
   std::size_t key_capacity_;
   engine::Engine engine_;
   IoDecision io_;
-  std::vector<io::Listener> listeners_;
+  struct Listening {
+    io::Listener listener;
+    Protocol protocol;
+  };
+  std::vector<Listening> listeners_;
+  std::string resp_fault_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<std::thread> threads_;
   std::vector<std::uint64_t> pulses_;  // turns of each shard when it was asked; of one caller

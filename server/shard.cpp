@@ -101,16 +101,20 @@ void Shard::interpret(Connection& connection, const io::Event& event) noexcept {
     note(Fault::no_reply_memory, connection.socket);
     return cut(connection);
   }
-  const bool was_greeted = connection.session.is_greeted();
+  const bool was_greeted = connection.is_greeted();
   const auto service = service_for(connection, event.data.size());
-  switch (native_->receive(connection.session, event.data, now_, connection.replies, service)) {
+  switch (interpret(connection, event.data, service)) {
     case frontend::Outcome::keep:
-      if (!was_greeted && connection.session.is_greeted()) connection.deadline_us = 0;
+      if (!was_greeted && connection.is_greeted()) connection.deadline_us = 0;
       break;
-    case frontend::Outcome::close:
+    case frontend::Outcome::close: {
+      const frontend::Refusal& refusal = refusal_of(connection);
       connection.stage = Stage::finishing;
-      note(fault_of(native_->refusal().kind), connection.socket, native_->refusal().reason,
-           native_->refusal().client_name);
+      note(fault_of(refusal.kind), connection.socket, refusal.reason, refusal.client_name);
+      break;
+    }
+    case frontend::Outcome::leave:
+      connection.stage = Stage::finishing;
       break;
     case frontend::Outcome::out_of_memory:
       count(ShardCount::reply_memory_out);
@@ -118,6 +122,15 @@ void Shard::interpret(Connection& connection, const io::Event& event) noexcept {
       cut(connection);
       break;
   }
+}
+
+// What is spoken here is decided once a chunk.
+frontend::Outcome Shard::interpret(Connection& connection, io::Bytes chunk,
+                                   frontend::Service service) noexcept {
+  if (connection.protocol == Protocol::native) [[likely]] {
+    return native_->receive(connection.session, chunk, now_, connection.replies, service);
+  }
+  return resp_->receive(connection.resp, chunk, now_, connection.replies, service);
 }
 
 // A stream brings up to 32 chunks of one connection in a turn. Whoever makes use of that gets one
@@ -275,7 +288,7 @@ void Shard::cut(Connection& connection) noexcept {
 void Shard::release(std::uint32_t slot, Connection& connection) noexcept {
   count(ShardCount::closed);
   count(ShardCount::reply_bytes_dropped, connection.replies.pending_bytes());
-  native_->forget(connection.session);
+  if (connection.protocol == Protocol::native) native_->forget(connection.session);
   connection.replies.clear(*replies_);
   backend_->close(connection.socket);
   connections_->release(slot);

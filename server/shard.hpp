@@ -26,13 +26,19 @@
 
 namespace pail::server {
 
+struct ShardListener {
+  int descriptor = -1;  // borrowed: open until the shard has stopped
+  Protocol protocol = Protocol::native;
+};
+
 struct ShardOptions {
   io::Kind kind = io::Kind::uring;
   ShardLimits limits;
   frontend::Identity identity;
   frontend::Services services;
-  std::vector<int> listeners;  // borrowed: open until the shard has stopped
-  bool is_local_only = true;   // no other machine can reach any listener
+  std::vector<ShardListener> listeners;
+  bool is_local_only = true;  // no other machine can reach any listener
+  std::uint32_t index = 0;    // of this shard, among all
 };
 
 class Shard {
@@ -60,6 +66,7 @@ class Shard {
  private:
   struct Listening {
     int descriptor;
+    Protocol protocol;
     bool is_accepting = false;  // an accept is in flight
     bool is_given_up = false;
     std::uint64_t resume_us = 0;
@@ -73,6 +80,11 @@ class Shard {
   void on_woken() noexcept;
 
   void interpret(Connection& connection, const io::Event& event) noexcept;
+  [[nodiscard]] frontend::Outcome interpret(Connection& connection, io::Bytes chunk,
+                                            frontend::Service service) noexcept;
+  [[nodiscard]] const frontend::Refusal& refusal_of(const Connection& connection) const noexcept {
+    return connection.protocol == Protocol::native ? native_->refusal() : resp_->refusal();
+  }
   void note_flood(Connection& connection, std::size_t received_bytes) noexcept;
   [[nodiscard]] frontend::Service service_for(Connection& connection,
                                               std::size_t received_bytes) noexcept;
@@ -88,12 +100,12 @@ class Shard {
   void touch(std::uint32_t slot, Connection& connection) noexcept;
 
   [[nodiscard]] bool has_room_for(int socket) noexcept;
-  void place(int socket) noexcept;
-  void open(int socket) noexcept;
+  void place(Accepted accepted) noexcept;
+  void open(Accepted accepted) noexcept;
   void turn_away(int socket) noexcept;
   [[nodiscard]] bool is_local(int socket) const noexcept;
   void check_permissions() noexcept;
-  [[nodiscard]] bool hand_over(int socket) noexcept;  // called by the accepting shard
+  [[nodiscard]] bool hand_over(Accepted accepted) noexcept;  // called by the accepting shard
 
   void keep_accepting() noexcept;
   void begin_drain() noexcept;
@@ -125,6 +137,7 @@ class Shard {
   io::Mapping reply_memory_;
   std::optional<frontend::ReplyPool> replies_;
   std::optional<frontend::Native> native_;
+  std::optional<frontend::Resp> resp_;
   std::optional<ConnectionTable> connections_;
   std::vector<Listening> listeners_;
   io::Reserve reserve_;
@@ -150,7 +163,7 @@ class Shard {
       false};                           // release by renew_permissions(), acquire likewise
   std::atomic<std::uint32_t> load_{0};  // connections, those on their way included; relaxed: a hint
   std::mutex handed_over_mutex_;        // taken once a socket, never on the request path
-  std::vector<int> handed_over_;
+  std::vector<Accepted> handed_over_;
 };
 
 }  // namespace pail::server

@@ -33,12 +33,14 @@ Shard::Shard(engine::Engine& engine, const Clock& clock, ShardOptions options)
       limits_(options_.limits),
       backlog_(limits_.long_turn_us, limits_.overload_interval_us),
       flood_line_(limits_.max_connections) {
-  for (const int descriptor : options_.listeners) listeners_.push_back(Listening{descriptor});
+  for (const auto& [descriptor, protocol] : options_.listeners) {
+    listeners_.push_back(Listening{descriptor, protocol});
+  }
   handed_over_.reserve(limits_.max_handed_over);
 }
 
 Shard::~Shard() {
-  for (const int socket : handed_over_) backend_->close(socket);
+  for (const Accepted& accepted : handed_over_) backend_->close(accepted.socket);
 }
 
 tl::expected<void, io::IoError> Shard::prepare() {
@@ -50,6 +52,8 @@ tl::expected<void, io::IoError> Shard::prepare() {
   replies_.emplace(std::span(reply_memory_.data(), reply_memory_.size_bytes()));
   worker_ = engine_.enroll(clock_.source());
   native_.emplace(*worker_, *replies_, metrics_.native, options_.identity, options_.services);
+  resp_.emplace(*worker_, *replies_, metrics_.resp, options_.services, options_.index + 1,
+                kMaxShards);
   connections_.emplace(limits_.max_connections);
   touched_.reserve(limits_.max_connections);
   return {};
@@ -79,7 +83,7 @@ void Shard::on_accepted(const io::Event& event) noexcept {
   listener.is_accepting = event.armed;
   if (event.result >= 0) {
     count(ShardCount::accepted);
-    if (has_room_for(event.result)) place(event.result);
+    if (has_room_for(event.result)) place({event.result, listener.protocol});
   } else if (event.result != -ECANCELED) {
     // One bad connection ends nothing; being out of descriptors passes; only a broken listener
     // stays so.
@@ -109,8 +113,8 @@ bool Shard::has_room_for(int socket) noexcept {
 // To the shard with the fewest connections of those that have room, so that few are spread as
 // evenly as many. The load is raised only from the value that was the least: while connections only
 // come, and however many shards place one at the same time, no two shards differ by more than one.
-void Shard::place(int socket) noexcept {
-  if (is_draining_) return backend_->close(socket);
+void Shard::place(Accepted accepted) noexcept {
+  if (is_draining_) return backend_->close(accepted.socket);
   Shard* least = nullptr;
   std::uint32_t load = 0;
   const auto prefer = [&](Shard* shard) {
@@ -123,20 +127,20 @@ void Shard::place(int socket) noexcept {
     least = nullptr;
     prefer(this);
     for (const auto& shard : shards_) prefer(shard.get());
-    if (least == nullptr) return turn_away(socket);
+    if (least == nullptr) return turn_away(accepted.socket);
   } while (!least->load_.compare_exchange_weak(load, load + 1, std::memory_order_relaxed));
-  if (least == this) return open(socket);
-  if (least->hand_over(socket)) return count(ShardCount::handed_over);
+  if (least == this) return open(accepted);
+  if (least->hand_over(accepted)) return count(ShardCount::handed_over);
   least->load_.fetch_sub(1, std::memory_order_relaxed);
   load_.fetch_add(1, std::memory_order_relaxed);
-  open(socket);
+  open(accepted);
 }
 
-bool Shard::hand_over(int socket) noexcept {
+bool Shard::hand_over(Accepted accepted) noexcept {
   {
     const std::lock_guard lock(handed_over_mutex_);
     if (handed_over_.size() == limits_.max_handed_over) return false;
-    handed_over_.push_back(socket);
+    handed_over_.push_back(accepted);
   }
   backend_->wake();
   return true;
@@ -149,15 +153,17 @@ void Shard::turn_away(int socket) noexcept {
 }
 
 // `load_` counts the socket already.
-void Shard::open(int socket) noexcept {
+void Shard::open(Accepted accepted) noexcept {
+  const int socket = accepted.socket;
   const std::uint32_t slot =
-      is_draining_ ? ConnectionTable::kNone : connections_->acquire(socket, is_local(socket));
+      is_draining_ ? ConnectionTable::kNone : connections_->acquire(accepted, is_local(socket));
   if (slot == ConnectionTable::kNone) {
     load_.fetch_sub(1, std::memory_order_relaxed);
     return turn_away(socket);
   }
   Connection& connection = connections_->at(slot);
-  connection.deadline_us = after_ms(limits_.hello_timeout_ms);
+  if (connection.protocol == Protocol::resp) resp_->welcome(connection.resp);
+  if (!connection.is_greeted()) connection.deadline_us = after_ms(limits_.hello_timeout_ms);
   connection.heard_us = now_.us;
   touch(slot, connection);
 }
@@ -177,8 +183,11 @@ void Shard::check_permissions() noexcept {
   for (std::uint32_t slot = 0; slot < connections_->used(); ++slot) {
     Connection& connection = connections_->at(slot);
     if (connection.stage != Stage::open) continue;
-    if (native_->renew(connection.session, connection.replies) == frontend::Outcome::keep) continue;
-    note(Fault::unauthorized, connection.socket, native_->refusal().reason);
+    const auto outcome = connection.protocol == Protocol::native
+                             ? native_->renew(connection.session, connection.replies)
+                             : resp_->renew(connection.resp, connection.replies);
+    if (outcome == frontend::Outcome::keep) continue;
+    note(Fault::unauthorized, connection.socket, refusal_of(connection).reason);
     connection.stage = Stage::finishing;
     touch(slot, connection);
   }
@@ -188,7 +197,7 @@ void Shard::on_woken() noexcept {
   {
     // open() only takes a slot and notes it, so the lock is held for microseconds.
     const std::lock_guard lock(handed_over_mutex_);
-    for (const int socket : handed_over_) open(socket);
+    for (const Accepted& accepted : handed_over_) open(accepted);
     handed_over_.clear();
   }
   if (permissions_changed_.exchange(false, std::memory_order_acquire)) check_permissions();
@@ -216,6 +225,7 @@ void Shard::begin_drain() noexcept {
   }
   for (std::uint32_t slot = 0; slot < connections_->used(); ++slot) {
     Connection& connection = connections_->at(slot);
+    // RESP has no word for it: its sessions are never greeted in this sense.
     if (connection.stage != Stage::open || !connection.session.is_greeted()) continue;
     native_->say_goodbye(connection.replies);
     touch(slot, connection);
@@ -297,14 +307,14 @@ bool Shard::is_late(const Connection& connection) noexcept {
     if (connection.is_sending) {
       count(ShardCount::stuck_timeouts);
       note(Fault::stuck_peer, connection.socket);
-    } else if (connection.stage == Stage::open && !connection.session.is_greeted()) {
+    } else if (connection.stage == Stage::open && !connection.is_greeted()) {
       count(ShardCount::hello_timeouts);
       note(Fault::hello_timeout, connection.socket);
     }
     return true;
   }
-  if (connection.stage != Stage::open || !connection.session.is_greeted()) return false;
-  if (connection.session.is_mid_frame() && !connection.is_read_stopped &&
+  if (connection.stage != Stage::open || !connection.is_greeted()) return false;
+  if (connection.is_mid_frame() && !connection.is_read_stopped &&
       is_past(connection.heard_us, limits_.stuck_timeout_ms)) {
     count(ShardCount::stuck_timeouts);
     note(Fault::stuck_peer, connection.socket);

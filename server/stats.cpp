@@ -1,4 +1,9 @@
 // The numbers of a STATS reply: which there are, in which order, and how shards add up.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+
 #include "server/server.hpp"
 
 namespace pail::server {
@@ -7,14 +12,27 @@ namespace {
 using protocol::Stat;
 using protocol::StatKind;
 
-enum class Own : std::uint8_t { uptime_ms, shards, key_capacity, connections };
-constexpr std::array<std::string_view, 4> kOwnLabels = {"uptime_ms", "shards", "key_capacity",
-                                                        "connections"};
+enum class Own : std::uint8_t { uptime_ms, shards, key_capacity, connections, resident_bytes };
+constexpr std::array<std::string_view, 5> kOwnLabels = {"uptime_ms", "shards", "key_capacity",
+                                                        "connections", "resident_bytes"};
+
+// What the process holds of the machine's memory. A few microseconds, for a human's question.
+std::uint64_t resident_bytes() noexcept {
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  std::array<char, 128> text{};
+  const ssize_t size = ::read(file, text.data(), text.size() - 1);
+  ::close(file);
+  unsigned long pages = 0;
+  if (size <= 0 || std::sscanf(text.data(), "%*u %lu", &pages) != 1) return 0;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
 
 constexpr std::size_t kFirstShardCount = kOwnLabels.size();
 constexpr std::size_t kFirstNativeCount = kFirstShardCount + kShardCounts;
 constexpr std::size_t kFirstTurnTime = kFirstNativeCount + frontend::kNativeCounts;
-constexpr std::size_t kStats = kFirstTurnTime + kTurnTimes;
+constexpr std::size_t kFirstRespCount = kFirstTurnTime + kTurnTimes;
+constexpr std::size_t kStats = kFirstRespCount + frontend::kRespCounts;
 
 // A counter of one shard, by its place in the list.
 Stat counter_of(const Metrics& metrics, std::size_t index) noexcept {
@@ -25,6 +43,10 @@ Stat counter_of(const Metrics& metrics, std::size_t index) noexcept {
   if (index < kFirstTurnTime) {
     index -= kFirstNativeCount;
     return {StatKind::counter, frontend::kNativeCountLabels[index], metrics.native.read(index)};
+  }
+  if (index >= kFirstRespCount) {
+    index -= kFirstRespCount;
+    return {StatKind::counter, frontend::kRespCountLabels[index], metrics.resp.read(index)};
   }
   index -= kFirstTurnTime;
   return {StatKind::counter, kTurnTimeLabels[index], metrics.turn_times.read(index)};
@@ -51,6 +73,9 @@ Stat Server::stat(std::size_t index, std::size_t shard) const noexcept {
         break;
       case Own::connections:
         stat.value = shard == 0 ? connections() : connections_of(shard - 1);
+        break;
+      case Own::resident_bytes:
+        stat.value = resident_bytes();
         break;
     }
     return stat;

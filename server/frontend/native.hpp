@@ -15,38 +15,11 @@
 #include "protocol/frame_reader.hpp"
 #include "server/engine/engine.hpp"
 #include "server/frontend/counters.hpp"
-#include "server/frontend/gate.hpp"
+#include "server/frontend/front_end.hpp"
 #include "server/frontend/grant_ledger.hpp"
 #include "server/frontend/reply_queue.hpp"
-#include "server/frontend/stats_source.hpp"
 
 namespace pail::frontend {
-
-// The one reading of the clock that a turn of the loop decides against.
-struct Now {
-  engine::Ticks ticks = 0;
-  std::uint64_t us = 0;  // the same moment, as clients are told it
-  // How much later the replies of this turn leave, as far as one can tell.
-  std::uint32_t turn_us = 0;
-};
-
-// What a connection gets where more arrives than can be decided.
-enum class Service : std::uint8_t {
-  normal,
-  shedding,  // `overloaded` to all that would be decided: nothing is charged
-};
-
-// What the server says about itself in HELLO.
-struct Identity {
-  std::uint64_t boot_id = 0;
-  std::uint32_t configuration_version = 0;
-};
-
-// What the front end may ask of the server around it; null: not there.
-struct Services {
-  const StatsSource* stats = nullptr;
-  const Gate* gate = nullptr;  // without one everybody may do everything
-};
 
 class NativeSession {
  public:
@@ -67,21 +40,6 @@ class NativeSession {
   bool is_local_ = true;
   Permission permission_;  // once greeted
   GrantOwner grants_;      // Native::forget() before the session goes
-};
-
-// What is to become of the connection.
-enum class Outcome : std::uint8_t {
-  keep,
-  close,          // after what is in the reply queue was sent
-  out_of_memory,  // no room for replies: at once
-};
-
-// Why the front end gave a connection up, for the operator. Borrowed: until the chunk is recycled.
-struct Refusal {
-  enum class Kind : std::uint8_t { hello, unauthorized, malformed };
-  Kind kind = Kind::malformed;
-  std::string_view reason;
-  std::string_view client_name = {};
 };
 
 class Native {

@@ -20,6 +20,9 @@ TEST_CASE("the defaults") {
   REQUIRE(config);
   REQUIRE(config->listen.size() == 1);
   CHECK(config->listen[0].text == "127.0.0.1:7245");
+  REQUIRE(config->resp.size() == 1);
+  CHECK(config->resp[0].text == "127.0.0.1:7246");
+  CHECK_FALSE(config->is_resp_by_default);
   CHECK(config->shards == usable_cpus());
   CHECK(config->policies.empty());
   CHECK(config->io == IoChoice::automatic);
@@ -47,6 +50,27 @@ TEST_CASE("everything at once") {
   CHECK(config->io == IoChoice::uring);
   CHECK(config->log.format == LogFormat::json);
   CHECK(config->log.level == LogLevel::warning);
+}
+
+TEST_CASE("where RESP is spoken") {
+  const auto several = parse({"--resp", "127.0.0.1:0", "--resp", "unix:/tmp/r.sock"});
+  REQUIRE(several);
+  CHECK(several->resp.size() == 2);
+  CHECK_FALSE(several->is_resp_by_default);
+  const auto none = parse({"--resp", "none"});
+  REQUIRE(none);
+  CHECK(none->resp.empty());
+  const auto other = parse({"--listen", "127.0.0.1:0"});
+  REQUIRE(other);
+  REQUIRE(other->resp.size() == 1);
+  CHECK(other->resp[0].text == "127.0.0.1:7246");
+  CHECK(other->is_resp_by_default);
+  const auto reachable = parse({"--resp", "0.0.0.0:0"});
+  REQUIRE_FALSE(reachable);
+  CHECK(reachable.error().text.find("--resp 0.0.0.0:0: this address can be reached") !=
+        std::string::npos);
+  CHECK(parse({"--resp", "0.0.0.0:0", "--insecure"}));
+  CHECK_FALSE(parse({"--resp", "nonsense"}));
 }
 
 TEST_CASE("limits are of the whole server, and shared out to the shards") {

@@ -149,7 +149,7 @@ TEST_CASE("paild tells that it is ready, serves, and ends on SIGTERM and SIGINT"
     REQUIRE(eventually([&] { return ::access(ready.c_str(), F_OK) == 0; }));
     const std::string json = Process::contents(ready);
     const std::string address = between(json, "[\"", "\"]");
-    CHECK(between(json, "\"pid\":", "}") == std::to_string(paild.pid()));
+    CHECK(between(json, "\"pid\":", ",") == std::to_string(paild.pid()));
     RawClient client(address);
     REQUIRE(client.greet());
     protocol::Request take = slow_take(1, "alice", 1);
