@@ -124,7 +124,7 @@ Report World::explore(const Setting& setting, const Limits& limits) {
     ++report_.runs;
     if (!report_.violation.empty()) break;
     if (is_random()) choices_.clear();
-    is_more = is_random() ? report_.runs < limits_.random_runs : advance();
+    is_more = is_random() ? report_.runs < limits_.random_runs : choices_.advance();
   }
   report_.states = visited_.size();
   if (!report_.violation.empty()) {
@@ -137,7 +137,7 @@ Report World::explore(const Setting& setting, const Limits& limits) {
 }
 
 void World::run() {
-  depth_ = 0;
+  choices_.rewind();
   points_ = 0;
   outside_hash_ = 0;
   is_over_ = false;
@@ -191,23 +191,8 @@ void World::run_program() {
   current().state.is_finished = true;
 }
 
-// The last choice with an alternative left gets it; what came after is forgotten.
-bool World::advance() {
-  while (!choices_.empty() && choices_.back().taken + 1 >= choices_.back().options) {
-    choices_.pop_back();
-  }
-  if (choices_.empty()) return false;
-  ++choices_.back().taken;
-  return true;
-}
-
 unsigned World::choose(unsigned options, bool is_preemption) {
-  if (options == 1) return 0;
-  if (depth_ == choices_.size()) {
-    choices_.push_back({static_cast<std::uint8_t>(choose_new(options, is_preemption)),
-                        static_cast<std::uint8_t>(options)});
-  }
-  return choices_[depth_++].taken;
+  return choices_.choose(options, [&] { return choose_new(options, is_preemption); });
 }
 
 unsigned World::choose_new(unsigned options, bool is_preemption) {
@@ -223,7 +208,7 @@ void World::point() {
   // With no preemption left a thread runs on alone: looked up where it begins to, and where an
   // operation does, which is enough to meet again.
   const bool is_junction = std::exchange(is_junction_, false) || preemptions_left_ != 0;
-  if (is_junction && depth_ == choices_.size() && !is_random() && !is_tracing_ &&
+  if (is_junction && choices_.is_new() && !is_random() && !is_tracing_ &&
       visited_.meet(state_hash(), preemptions_left_)) {
     stop_run("");
   }

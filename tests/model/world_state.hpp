@@ -11,6 +11,7 @@
 
 #include "server/engine/table.hpp"
 #include "tests/model/arena.hpp"
+#include "tests/model/choices.hpp"
 #include "tests/model/fiber.hpp"
 #include "tests/model/traits.hpp"
 #include "tests/model/world.hpp"
@@ -96,16 +97,10 @@ class World {
   Thread& current() noexcept { return threads_[current_]; }
 
  private:
-  struct Choice {
-    std::uint8_t taken = 0;
-    std::uint8_t options = 1;
-  };
-
   // scheduler.cpp
   void run();
   void run_threads();
   void run_program();
-  [[nodiscard]] bool advance();
   [[nodiscard]] unsigned choose(unsigned options, bool is_preemption);
   [[nodiscard]] unsigned choose_new(unsigned options, bool is_preemption);
   void point();
@@ -144,7 +139,7 @@ class World {
     std::uint64_t segment = 0;
     Ghost ghost;
   } kept_;
-  std::vector<Choice> choices_;
+  Choices choices_;
   Visited visited_;
   std::uint64_t random_ = 0;
 
@@ -155,7 +150,6 @@ class World {
   std::size_t count_ = 0;  // of threads
   std::size_t current_ = 0;
   std::size_t next_ = 0;  // whom the scheduler lets run
-  std::size_t depth_ = 0;
   bool is_scheduling_ = false;
   bool is_over_ = false;
   bool is_junction_ = false;
