@@ -43,10 +43,10 @@ struct Connection {
   bool is_flood = false;         // sends more than its share: received from once a turn
   bool is_streaming = false;     // that receive goes on by itself
   bool is_in_line = false;       // waits for its turn as a flood
-  bool is_shed = false;          // answered `overloaded` until nothing of its waits any more
   bool is_read_stopped = false;  // does not read its replies: not received from
   bool is_touched = false;       // is in the shard's list for the end of the turn
   std::uint32_t chunks_this_turn = 0;
+  std::size_t bytes_this_turn = 0;
   std::uint64_t turn_of_chunks = 0;
   std::uint32_t next_free = 0;
   std::uint64_t deadline_us = 0;  // 0: none

@@ -31,7 +31,8 @@ void add_limit_flags(CLI::App& app, LimitFlags& flags) {
       ->type_name("MIB")
       ->group(group);
   app.add_option("--receive-buffer", flags.receive_buffer_kib,
-                 "What the kernel may hold of a TCP connection until it is read; 0: its own choice")
+                 "What the kernel may hold of a TCP connection until it is read. More suits long "
+                 "distances, less shorter deadlines under overload; 0: its own choice, megabytes")
       ->check(CLI::Range(0u, kMaxReceiveBufferKib))
       ->capture_default_str()
       ->type_name("KIB")
@@ -55,8 +56,8 @@ void add_limit_flags(CLI::App& app, LimitFlags& flags) {
       ->type_name("S")
       ->group(group);
   app.add_option("--long-turn", flags.long_turn_us,
-                 "A shard whose turns of the loop all take longer than this is overloaded: whoever "
-                 "has more waiting is answered so, instead of late; 0: never")
+                 "A shard whose turns of the loop all take longer than this is overloaded: part of "
+                 "what arrives is answered so, instead of late; 0: never")
       ->check(CLI::Range(0u, kMaxLongTurnUs))
       ->capture_default_str()
       ->type_name("US")

@@ -34,13 +34,12 @@ struct ShardLimits {
   std::uint32_t flood_chunks = 4;
   // All floods together: the others wait for no more chunks than these.
   std::uint32_t floods_per_turn = 16;
-  // What the kernel holds for us of one connection before the peer must wait. More would only be
-  // older when we get to it. 0: the system's choice, up to megabytes.
-  std::uint32_t receive_buffer_bytes = 0;
+  // What the kernel holds for us of one TCP connection before the peer must wait. More would only
+  // be older when we get to it: see backlog.hpp. 0: the system's choice, up to megabytes.
+  std::uint32_t receive_buffer_bytes = 12 * 1024;
 
-  // A shard whose turns all took longer than the first for the time of the second lags behind (see
-  // backlog.hpp): from then on connections that have more waiting are answered `overloaded` until
-  // nothing waits. The first as 0: never.
+  // A shard whose turns all took longer than the first for the time of the second lags behind: part
+  // of what arrives is answered `overloaded`, until turns are short again. The first as 0: never.
   std::uint32_t long_turn_us = 5'000;
   std::uint32_t overload_interval_us = 100'000;
 
@@ -74,9 +73,6 @@ static_assert(kDefaultLimits.reply_reserve_bytes >=
               "the replies to all that one turn can receive");
 static_assert(kDefaultLimits.hoard_bytes >= 2 * frontend::ReplyBlock::kSizeBytes);
 static_assert(kDefaultLimits.floods_per_turn >= 1);
-static_assert(kDefaultLimits.receive_buffer_bytes == 0 ||
-                  kDefaultLimits.receive_buffer_bytes >= 2 * kDefaultLimits.io.chunk_bytes,
-              "while one chunk is being decided the next one arrives");
 static_assert(kDefaultLimits.long_turn_us * 10 <= kDefaultLimits.overload_interval_us);
 static_assert(kDefaultLimits.hoard_bytes < kDefaultLimits.reply_window_bytes);
 static_assert(kDefaultLimits.hoarding_timeout_ms <= kDefaultLimits.stuck_timeout_ms);

@@ -25,7 +25,7 @@ enum class ShardCount : std::uint8_t {
   sends,
   read_stops,  // a peer does not read its replies
   floods,      // a peer sends more than its share
-  sheddings,   // times that a connection's backlog was answered `overloaded`
+  sheddings,   // chunks that were answered `overloaded`
   out_of_chunks,
   completion_overflows,
   hello_timeouts,

@@ -31,8 +31,10 @@ void Shard::run_once() noexcept {
   worker_->online();
 
   now_ = clock_.now();  // the one reading of the clock for all decisions of this turn
-  backlog_.begin_turn(now_.us, 1 + flood_line_.size() / limits_.floods_per_turn);
-  now_.turn_us = backlog_.turn_us();
+  std::size_t arrived_bytes = 0;
+  for (const io::Event& event : events) arrived_bytes += event.data.size();
+  backlog_.begin_turn(now_.us, arrived_bytes, 1 + flood_line_.size() / limits_.floods_per_turn);
+  now_.turn_us = backlog_.expected_us();
   ++turn_;
   count(ShardCount::turns);
   count(ShardCount::events, events.size());
@@ -95,14 +97,14 @@ void Shard::interpret(Connection& connection, const io::Event& event) noexcept {
     if (connection.lingered_bytes > kLingerBytes) cut(connection);
     return;
   }
-  note_flood(connection, event.data.size());
+  note_intake(connection, event.data.size());
   if (is_short_of_memory() && connection.replies.pending_bytes() > limits_.hoard_bytes) {
     count(ShardCount::hoarders);
     note(Fault::no_reply_memory, connection.socket);
     return cut(connection);
   }
   const bool was_greeted = connection.is_greeted();
-  const auto service = service_for(connection, event.data.size());
+  const auto service = service_for(connection);
   switch (interpret(connection, event.data, service)) {
     case frontend::Outcome::keep:
       if (!was_greeted && connection.is_greeted()) connection.deadline_us = 0;
@@ -135,11 +137,14 @@ frontend::Outcome Shard::interpret(Connection& connection, io::Bytes chunk,
 
 // A stream brings up to 32 chunks of one connection in a turn. Whoever makes use of that gets one
 // chunk a turn, until it sends less than half of one.
-void Shard::note_flood(Connection& connection, std::size_t received_bytes) noexcept {
+void Shard::note_intake(Connection& connection, std::size_t received_bytes) noexcept {
   if (connection.turn_of_chunks != turn_) {
     connection.turn_of_chunks = turn_;
     connection.chunks_this_turn = 0;
+    connection.bytes_this_turn = 0;
   }
+  connection.bytes_this_turn += received_bytes;
+  if (received_bytes == limits_.io.chunk_bytes) backlog_.note_more_waiting();
   if (++connection.chunks_this_turn > limits_.flood_chunks && !connection.is_flood) {
     connection.is_flood = true;
     count(ShardCount::floods);
@@ -148,19 +153,15 @@ void Shard::note_flood(Connection& connection, std::size_t received_bytes) noexc
   }
 }
 
-// Shed is who keeps more waiting than is taken in a turn, while the shard has no short turns: what
-// waits is answered at once and cheaply, and what comes after it is served in time again.
-frontend::Service Shard::service_for(Connection& connection, std::size_t received_bytes) noexcept {
-  const bool has_more = received_bytes == limits_.io.chunk_bytes;
-  if (has_more) backlog_.note_more_waiting();
-  if (!has_more) {
-    connection.is_shed = false;
-  } else if (!connection.is_shed && backlog_.is_standing()) {
-    connection.is_shed = true;
-    count(ShardCount::sheddings);
-    note(Fault::overloaded, connection.socket);
+// Shed is only who sends more than a chunk in a turn.
+frontend::Service Shard::service_for(Connection& connection) noexcept {
+  if (!backlog_.is_shedding() || connection.bytes_this_turn < limits_.io.chunk_bytes ||
+      backlog_.serves_next()) {
+    return frontend::Service::normal;
   }
-  return connection.is_shed ? frontend::Service::shedding : frontend::Service::normal;
+  count(ShardCount::sheddings);
+  note(Fault::overloaded, connection.socket);
+  return frontend::Service::shedding;
 }
 
 void Shard::on_sent(const io::Event& event) noexcept {

@@ -85,9 +85,8 @@ class Shard {
   [[nodiscard]] const frontend::Refusal& refusal_of(const Connection& connection) const noexcept {
     return connection.protocol == Protocol::native ? native_->refusal() : resp_->refusal();
   }
-  void note_flood(Connection& connection, std::size_t received_bytes) noexcept;
-  [[nodiscard]] frontend::Service service_for(Connection& connection,
-                                              std::size_t received_bytes) noexcept;
+  void note_intake(Connection& connection, std::size_t received_bytes) noexcept;
+  [[nodiscard]] frontend::Service service_for(Connection& connection) noexcept;
 
   void settle_touched() noexcept;
   void settle(std::uint32_t slot) noexcept;

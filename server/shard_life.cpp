@@ -254,7 +254,7 @@ int Shard::patience_ms() const noexcept {
       std::all_of(listeners_.begin(), listeners_.end(),
                   [](const Listening& l) { return l.is_accepting || l.is_given_up; });
   const bool has_deadlines = connections_->live() > 0 || is_draining_ || !is_accepting;
-  if (!touched_.empty() || backlog_.is_more_waiting() || flood_line_.size() > 0) return 0;
+  if (!touched_.empty() || backlog_.is_busy() || flood_line_.size() > 0) return 0;
   return has_deadlines ? static_cast<int>(limits_.tick_ms) : -1;
 }
 

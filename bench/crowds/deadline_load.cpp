@@ -1,6 +1,8 @@
 #include "bench/crowds/deadline_load.hpp"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -13,8 +15,9 @@
 namespace pail::bench {
 namespace {
 
-// Small, so that what waits does so where it can be dropped.
-constexpr int kSendBufferBytes = 32 * 1024;
+// A socket takes nothing while anything in it has not left yet: what waits does so where it can be
+// dropped.
+constexpr int kUnsentBytes = 1;
 constexpr std::size_t kReceiveBytes = 256 * 1024;
 constexpr std::uint32_t kMaxBatch = 256;
 constexpr int kMaxReady = 256;
@@ -34,6 +37,7 @@ DeadlineCounts& DeadlineCounts::operator+=(const DeadlineCounts& more) noexcept 
   expired += more.expired;
   overloaded += more.overloaded;
   other += more.other;
+  late_to_offer_us = std::max(late_to_offer_us, more.late_to_offer_us);
   return *this;
 }
 
@@ -56,8 +60,8 @@ tl::expected<void, std::string> DeadlineLoad::open() {
     wire.in.resize(kReceiveBytes);
     wire.due_us.resize(kWindow);
     if (auto greeted = greet(wire); !greeted) return greeted;
-    ::setsockopt(wire.socket.fd(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
-                 sizeof kSendBufferBytes);
+    ::setsockopt(wire.socket.fd(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes,
+                 sizeof kUnsentBytes);
     ::fcntl(wire.socket.fd(), F_SETFL, O_NONBLOCK);
     epoll_event watched{};
     watched.events = EPOLLIN;
@@ -118,6 +122,7 @@ tl::expected<std::vector<DeadlineCounts>, std::string> DeadlineLoad::run(
   counts_ = {};
   while (true) {
     const std::uint64_t now = now_us();
+    turn_began_us_ = now;
     if (now >= next_part_us) {
       parts.push_back(std::exchange(counts_, {}));
       next_part_us += part_us;
@@ -152,6 +157,8 @@ tl::expected<std::vector<DeadlineCounts>, std::string> DeadlineLoad::run(
 
 void DeadlineLoad::offer(Wire& wire, std::uint32_t count, double first_due_us, double gap_us) {
   counts_.offered += count;
+  counts_.late_to_offer_us =
+      std::max(counts_.late_to_offer_us, turn_began_us_ - static_cast<std::uint64_t>(first_due_us));
   if (!wire.out.empty() || wire.next_tag - 1 - wire.answered + count > kWindow) {
     counts_.dropped += count;
     return;
@@ -165,8 +172,9 @@ void DeadlineLoad::offer(Wire& wire, std::uint32_t count, double first_due_us, d
     wire.due_us[tag % kWindow] = due_us;
     protocol::wire::store(at + protocol::request_at::kTag, tag);
     if (options_.has_deadlines) {
-      const auto expires = static_cast<std::uint32_t>(due_us + options_.deadline_us +
-                                                      static_cast<std::uint64_t>(server_ahead_us_));
+      const auto expires =
+          static_cast<std::uint32_t>(due_us + options_.deadline_us - options_.margin_us +
+                                     static_cast<std::uint64_t>(server_ahead_us_));
       protocol::wire::store(at + protocol::request_at::kExpires, expires != 0 ? expires : 1);
     }
     random_ = random_ * 6364136223846793005 + 1442695040888963407;

@@ -27,6 +27,8 @@ struct DeadlineOptions {
   std::uint32_t batch = 16;  // requests that go to one connection together
   std::uint32_t keys = 1'000'000;
   std::uint32_t deadline_us = 10'000;
+  std::uint32_t margin_us =
+      1'000;                  // the deadline that is said is so much earlier: for the way back
   bool has_deadlines = true;  // said to the server; answers are judged by them in any case
 };
 
@@ -39,6 +41,7 @@ struct DeadlineCounts {
   std::uint64_t expired = 0;
   std::uint64_t overloaded = 0;
   std::uint64_t other = 0;
+  std::uint64_t late_to_offer_us = 0;  // the most that this program itself was late
 
   DeadlineCounts& operator+=(const DeadlineCounts& more) noexcept;
 };
@@ -83,6 +86,7 @@ class DeadlineLoad {
   std::int64_t server_ahead_us_ = std::numeric_limits<std::int64_t>::min();
   std::uint64_t random_ = 0x9E3779B97F4A7C15;
   std::uint32_t cursor_ = 0;
+  std::uint64_t turn_began_us_ = 0;
   std::uint64_t read_us_ = 0;  // when the replies at hand were received
   DeadlineCounts counts_;      // of the part under way
 };

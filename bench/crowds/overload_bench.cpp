@@ -27,6 +27,7 @@ struct Phase {
   double late = 0;
   double expired = 0;
   double overloaded = 0;
+  double late_to_offer_us = 0;  // at most
 };
 
 Phase per_second(const std::vector<DeadlineCounts>& parts, std::chrono::milliseconds part) {
@@ -35,17 +36,23 @@ Phase per_second(const std::vector<DeadlineCounts>& parts, std::chrono::millisec
   const double seconds =
       static_cast<double>(parts.size()) * static_cast<double>(part.count()) / 1e3;
   const auto rate = [&](std::uint64_t n) { return static_cast<double>(n) / seconds; };
-  return {rate(sum.offered), rate(sum.dropped), rate(sum.good),
-          rate(sum.late),    rate(sum.expired), rate(sum.overloaded)};
+  return {rate(sum.offered),
+          rate(sum.dropped),
+          rate(sum.good),
+          rate(sum.late),
+          rate(sum.expired),
+          rate(sum.overloaded),
+          static_cast<double>(sum.late_to_offer_us)};
 }
 
 void print(const char* name, const Phase& phase) {
-  fmt::print("{:10} {:>12.0f} {:>12.0f} {:>12.0f} {:>10.0f} {:>10.0f} {:>10.0f}\n", name,
-             phase.offered, phase.dropped, phase.good, phase.late, phase.expired, phase.overloaded);
+  fmt::print("{:10} {:>12.0f} {:>12.0f} {:>12.0f} {:>10.0f} {:>10.0f} {:>10.0f} {:>9.0f}\n", name,
+             phase.offered, phase.dropped, phase.good, phase.late, phase.expired, phase.overloaded,
+             phase.late_to_offer_us);
   std::fflush(stdout);
 }
 
-// From when on the answers are good again: so many per cent of what is offered.
+// A part of a phase is normal where so many of what is offered are good.
 constexpr double kNormal = 0.99;
 constexpr auto kPart = 100ms;
 
@@ -68,6 +75,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--keys", options.keys)->capture_default_str();
   app.add_option("--deadline-us", options.deadline_us)->capture_default_str();
+  app.add_option("--margin-us", options.margin_us, "Deadlines are said to be so much earlier")
+      ->capture_default_str();
   app.add_flag("--untold", has_no_deadlines, "Do not tell the server the deadlines");
   app.add_option("--from", from_per_s, "First rate that is tried, a second")->capture_default_str();
   app.add_option("--to", to_per_s, "No rate above this is tried")->capture_default_str();
@@ -83,8 +92,8 @@ int main(int argc, char** argv) {
   DeadlineLoad load(options);
   if (const auto opened = load.open(); !opened) return complain(opened.error());
 
-  fmt::print("{:10} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10}   a second\n", "phase", "offered",
-             "dropped", "good", "late", "expired", "overloaded");
+  fmt::print("{:10} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10} {:>9}\n", "a second", "offered",
+             "dropped", "good", "late", "expired", "overloaded", "lag us");
   // The server touches its memory for the first time here.
   if (const auto warm = load.run(from_per_s, 2s, kPart); !warm) return complain(warm.error());
   double peak = 0;
@@ -97,7 +106,7 @@ int main(int argc, char** argv) {
     peak = std::max(peak, phase.good);
     poor_in_row = phase.good < 0.7 * phase.offered ? poor_in_row + 1 : 0;
   }
-  const auto calm = load.run(peak / 2, 1s, kPart);
+  const auto calm = load.run(peak / 2, 2s, kPart);
   if (!calm) return complain(calm.error());
   print("half", per_second(*calm, kPart));
   const auto overload = load.run(peak * 3, std::chrono::seconds(seconds), kPart);
@@ -108,16 +117,19 @@ int main(int argc, char** argv) {
   if (!after) return complain(after.error());
   print("half", per_second(*after, kPart));
 
-  std::size_t bad_parts = after->size();
-  while (bad_parts > 0) {
-    const DeadlineCounts& part = (*after)[bad_parts - 1];
-    if (static_cast<double>(part.good) < kNormal * static_cast<double>(part.offered)) break;
-    --bad_parts;
-  }
+  const auto poor = [](const DeadlineCounts& part) {
+    return static_cast<double>(part.good) < kNormal * static_cast<double>(part.offered);
+  };
+  const auto first_normal = std::find_if_not(after->begin(), after->end(), poor);
+  const auto later = after->begin() + 2s / kPart;
   fmt::print(
       "peak {:.0f}/s; at three times that {:.1f} % of it; charged and late {:.4f} % of the "
-      "good; normal after {} ms\n",
+      "good; first normal after {} ms\nparts of {} ms that were not normal at half the peak: {} of "
+      "{} "
+      "before, {} of {} from 2 s after on\n",
       peak, over.good / peak * 100, over.late / over.good * 100,
-      bad_parts * static_cast<std::size_t>(kPart.count()));
+      (first_normal - after->begin()) * kPart.count(), kPart.count(),
+      std::count_if(calm->begin(), calm->end(), poor), calm->size(),
+      std::count_if(later, after->end(), poor), after->end() - later);
   return 0;
 }

@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdio>
+#include <sstream>
 
 #include "tests/server/fixture.hpp"
 #include "tests/server/process.hpp"
@@ -144,6 +146,46 @@ TEST_CASE("thousands that say HELLO for ever cost little, and are let go") {
     if (!is_sanitized()) CHECK((after - before) / count <= 16 * kKiB);
     for (RawClient& client : crowd) CHECK(client.wait_for_end());
     CHECK(paild.is_healthy());
+  }
+}
+
+// Bytes that wait in the kernel at the server's end, by /proc/net/tcp.
+std::size_t waiting_bytes(const std::string& address) {
+  char port[8];
+  std::snprintf(port, sizeof port, ":%04X", std::stoi(address.substr(address.rfind(':') + 1)));
+  std::istringstream lines(Process::contents("/proc/net/tcp"));
+  std::size_t sum = 0;
+  std::string number;
+  std::string local;
+  std::string peer;
+  std::string state;
+  std::string queues;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream(line) >> number >> local >> peer >> state >> queues;
+    if (local.ends_with(port) && state == "01") sum += std::stoul(queues.substr(9), nullptr, 16);
+  }
+  return sum;
+}
+
+// It would only be older when the server comes to it.
+TEST_CASE("little of a peer waits in the kernel, however much it sends") {
+  for (const char* io : kKinds) {
+    Paild paild(io, {});
+    RawClient flooder = paild.greeted();
+    const Octets take = request_bytes(slow_take(1, "waits", 10));
+    Octets takes;
+    for (int i = 0; i < 20'000; ++i) takes.insert(takes.end(), take.begin(), take.end());
+    paild.signal(SIGSTOP);
+    std::size_t sent = 0;
+    REQUIRE(eventually([&] {
+      sent += flooder.send_some(protocol::Bytes(takes).subspan(sent));
+      return sent == takes.size() || !flooder.can_send_soon();
+    }));
+    const std::size_t waiting = waiting_bytes(paild.address());
+    CHECK(waiting > 1024);
+    CHECK(waiting <= 2 * server::kDefaultLimits.receive_buffer_bytes);
+    paild.signal(SIGCONT);
+    CHECK(flooder.reply());
   }
 }
 

@@ -111,7 +111,7 @@ TEST_CASE("when reply memory is short, stuck peers are given up sooner") {
   }
 }
 
-// Every turn counts as long here, so a connection that has more waiting is shed.
+// Every turn with work to do counts as long here, so part of what arrives is shed.
 TEST_CASE("a standing backlog is answered overloaded, charges nothing, and ends") {
   for (const auto io : kBackends) {
     auto config = local_config(io);
