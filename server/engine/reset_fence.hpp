@@ -1,9 +1,9 @@
 // Keeps what was taken before a RESET from being given back after it.
 //
-// A refund lowers a key's word by what its take raised it by. After a RESET the word no longer bears
-// that take: it bears what others took since, and a refund would give them theirs twice. The same
-// is true of permits. So RESETs of a key are counted, a take notes the count, and it gives back only
-// while that count stands.
+// A refund lowers a key's word by what its take raised it by. After a RESET the word no longer
+// bears that take: it bears what others took since, and a refund would give them theirs twice. The
+// same is true of permits. So RESETs of a key are counted, a take notes the count, and it gives
+// back only while that count stands.
 //
 // The argument, for one key. A take reads `finished` before it charges. A RESET adds to `started`,
 // lowers the word, adds to `finished`. A refund reads `started`, and is good iff that is what the
@@ -13,7 +13,8 @@
 //      the count, since finishing comes after lowering. So the take's note does not count it.
 //   2. A refund that changes the word after that RESET did finds it counted in `started`: see 3. So
 //      its reading is larger than the note, and it gives nothing back.
-//   3. Refunds and RESETs exclude each other. A refund adds to `refunding` and then reads `started`;
+//   3. Refunds and RESETs exclude each other. A refund adds to `refunding` and then reads
+//   `started`;
 //      a RESET adds to `started` and then reads `refunding`, and waits for 0: one of them sees the
 //      other. Comparing the word alone would not do, since after the RESET others may take until it
 //      has the value it had.
@@ -63,7 +64,8 @@ class ResetFence {
     return cell(key).finished.load(std::memory_order_acquire);
   }
 
-  // While one lives, no RESET of the key is under way. Both entries of a pair are one key.
+  // While one lives whose resets() are what the take noted, no word of the key is RESET. Both
+  // entries of a pair are one key.
   class Refund {
    public:
     Refund(ResetFence& fence, KeyHash key) noexcept : cell_(fence.cell(key)) {
