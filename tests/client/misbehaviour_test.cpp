@@ -116,7 +116,9 @@ TEST_CASE("numbers of a server: pages put together, and what is malformed or nev
 }
 
 TEST_CASE("an answer to a request that was never made ends the connection") {
-  StubServer server([](Peer& peer) {
+  std::atomic<bool> is_first = true;
+  StubServer server([&](Peer& peer) {
+    if (!is_first.exchange(false)) return peer.hang_up();  // none that would take its place
     if (!peer.greet()) return;
     const auto request = peer.next();
     if (!request) return;
