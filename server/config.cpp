@@ -13,6 +13,7 @@
 namespace pail::server {
 namespace {
 
+constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint16_t kDefaultRespPort = 7246;
 constexpr std::size_t kMaxKeys = std::size_t{1} << 36;
 
@@ -22,6 +23,8 @@ struct Flags {
   std::vector<std::string> resp;
   unsigned shards = 0;
   std::size_t keys = Config{}.keys;
+  std::uint32_t counter_life_s =
+      static_cast<std::uint32_t>(Config{}.counter_life_ns / kNsPerSecond);
   std::vector<std::string> policies;
   bool insecure = false;
   std::string token_file;
@@ -110,6 +113,7 @@ tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   Config config;
   config.shards = flags.shards != 0 ? flags.shards : std::min(usable_cpus(), kMaxShards);
   config.keys = flags.keys;
+  config.counter_life_ns = flags.counter_life_s * kNsPerSecond;
   config.is_insecure = flags.insecure;
   config.congestion_control = flags.congestion;
   config.ready_file = flags.ready_file;
@@ -147,6 +151,12 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(std::size_t{1}, kMaxKeys))
       ->capture_default_str()
       ->type_name("N");
+  app.add_option("--counter-life", flags.counter_life_s,
+                 "How long a counter of Redis clients lives that nobody gives an expiry")
+      ->check(CLI::Range(std::uint32_t{1},
+                         static_cast<std::uint32_t>(engine::kMaxCounterNs / kNsPerSecond)))
+      ->capture_default_str()
+      ->type_name("S");
   app.add_option("--policy", flags.policies, std::string(kPolicyHelp))
       ->type_name("NAME=LIMIT")
       ->delimiter('\0');

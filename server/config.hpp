@@ -9,6 +9,7 @@
 
 #include "protocol/address.hpp"
 #include "server/access.hpp"
+#include "server/engine/counter.hpp"
 #include "server/engine/rate.hpp"
 #include "server/limits.hpp"
 #include "server/log.hpp"
@@ -25,6 +26,7 @@ struct Config {
   bool is_resp_by_default = false;
   unsigned shards = 1;
   std::size_t keys = std::size_t{1} << 20;
+  std::uint64_t counter_life_ns = engine::kDefaultCounterNs;
   std::vector<engine::PolicySpec> policies;
   bool is_insecure = false;
   std::string token_file;          // empty: none; read again on SIGHUP

@@ -30,6 +30,7 @@ engine::Options engine_options(const Config& config, const Clock& clock) {
   engine::Options options;
   options.max_keys = config.keys;
   options.policies = config.policies;
+  options.counter_life_ns = config.counter_life_ns;
   options.utc_epoch_ns = clock.utc_epoch_ns();
   return options;
 }

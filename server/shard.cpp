@@ -289,7 +289,11 @@ void Shard::cut(Connection& connection) noexcept {
 void Shard::release(std::uint32_t slot, Connection& connection) noexcept {
   count(ShardCount::closed);
   count(ShardCount::reply_bytes_dropped, connection.replies.pending_bytes());
-  if (connection.protocol == Protocol::native) native_->forget(connection.session);
+  if (connection.protocol == Protocol::native) {
+    native_->forget(connection.session);
+  } else {
+    resp_->forget(connection.resp);
+  }
   connection.replies.clear(*replies_);
   backend_->close(connection.socket);
   connections_->release(slot);

@@ -24,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "server/engine/counter.hpp"
 #include "server/engine/limit.hpp"
 #include "server/engine/policy_spec.hpp"
 #include "server/engine/rate.hpp"
@@ -39,6 +40,8 @@ struct Options {
   HashSecret secret = random_secret();          // of the keyed hash; tests fix it, servers do not
   // UTC at tick 0, which windows are aligned by: 1971 or later.
   std::uint64_t utc_epoch_ns = 1'767'225'600'000'000'000;
+  // How long a counter lives to which nobody gives an end; 1 to kMaxCounterNs.
+  std::uint64_t counter_life_ns = kDefaultCounterNs;
 };
 
 // How a worker reads the clock between two readings that it is given. Nothing: it does not.
@@ -92,6 +95,9 @@ class Worker {
   void acquire(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept;
   void renew(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept;
   void release(const Request& request, std::uint64_t grant, Ticks now, Decision& decision) noexcept;
+
+  // Counters, which are no limits and have keys of their own; the key must be a valid one.
+  void count(const CounterRequest& request, Ticks now, CounterAnswer& answer) noexcept;
 
   void end_turn(Ticks now) noexcept;
   // Around a sleep in the kernel: a worker that sleeps holds up nobody.

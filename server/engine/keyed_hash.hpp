@@ -37,8 +37,8 @@ enum class Algorithm : std::uint8_t {
 };
 
 struct Identity {
-  // `grant`: no key, but what makes the id of a permit hard to make up.
-  enum class Kind : std::uint8_t { by_key = 0, by_policy = 1, grant = 2 };
+  // `grant`: no key, but what makes the id of a permit hard to make up. `counter`: under no limit.
+  enum class Kind : std::uint8_t { by_key = 0, by_policy = 1, grant = 2, counter = 3 };
   Kind kind = Kind::by_key;
   Algorithm algorithm{};
   std::uint32_t policy = 0;

@@ -53,6 +53,8 @@ struct Engine::Impl {
         policies(std::move(set)),
         by_key(hasher.prefix(Identity{})),
         by_grant(hasher.prefix(Identity{.kind = Identity::Kind::grant})),
+        by_counter(hasher.prefix(Identity{.kind = Identity::Kind::counter})),
+        counter_life(ticks_from_ns(options.counter_life_ns)),
         epoch(UtcEpoch::from_ns(options.utc_epoch_ns)),
         table(options.max_keys) {}
 
@@ -60,6 +62,8 @@ struct Engine::Impl {
   const PolicySet policies;
   const KeyHasher::Prefix by_key;  // of the identity of keys with an inline limit
   const KeyHasher::Prefix by_grant;
+  const KeyHasher::Prefix by_counter;
+  const Ticks counter_life;
   const UtcEpoch epoch;
   KeyTable table;     // shared by all workers
   ResetFence resets;  // likewise
@@ -93,7 +97,9 @@ struct Worker::Impl {
     TableStore store = this->store();
     return engine::judge(store, plan.policy->limit, engine.epoch, plan.hash, ask, now, mode);
   }
-  [[nodiscard]] TableStore store() noexcept { return {engine.table, participant, clock, engine.resets}; }
+  [[nodiscard]] TableStore store() noexcept {
+    return {engine.table, participant, clock, engine.resets};
+  }
   [[nodiscard]] std::uint64_t grant_id(KeyHash hash, Mark mark, std::uint32_t cost,
                                        std::uint32_t resets) const noexcept;
 

@@ -12,6 +12,27 @@ enum class CommandId : std::uint8_t {
   throttle,
   take,
   peek,
+  // Of policies, one by one.
+  take_all,
+  acquire,
+  renew,
+  release,
+  settle,
+  reset_key,
+  // Counters.
+  incr,
+  decr,
+  incrby,
+  decrby,
+  increx,
+  expire,
+  pexpire,
+  ttl,
+  pttl,
+  get,
+  set,
+  del,
+  exists,
   // Connections and the server.
   auth,
   client,
@@ -40,6 +61,16 @@ struct CommandSpec {
   // How it is written, for who gets the number of words wrong.
   std::string_view usage = {};
 };
+
+[[nodiscard]] constexpr bool is_in_groups(CommandId id) noexcept {
+  return id <= CommandId::peek;
+}
+[[nodiscard]] constexpr bool is_of_policy(CommandId id) noexcept {
+  return id >= CommandId::take_all && id <= CommandId::reset_key;
+}
+[[nodiscard]] constexpr bool is_of_counter(CommandId id) noexcept {
+  return id >= CommandId::incr && id <= CommandId::exists;
+}
 
 // Nothing: there is no such command. Names are the same in any case.
 [[nodiscard]] const CommandSpec* find_command(std::string_view name) noexcept;

@@ -9,6 +9,7 @@ using resp::Writer;
 namespace {
 
 constexpr std::size_t kShortReplyBytes = 512;
+constexpr std::size_t kLayersReplyBytes = 2 * 1024;
 constexpr std::size_t kLongReplyBytes = 12 * 1024;
 constexpr std::size_t kMaxMessageBytes = 8 * 1024;  // of PING and ECHO
 constexpr std::size_t kQuotedBytes = 64;            // of what a peer sent, in an error
@@ -37,19 +38,11 @@ std::size_t room_for(CommandId id, const resp::Command& command) noexcept {
     case CommandId::hello:
     case CommandId::info:
       return kLongReplyBytes;
-    case CommandId::throttle:
-    case CommandId::take:
-    case CommandId::peek:
-    case CommandId::auth:
-    case CommandId::quit:
-    case CommandId::readonly:
-    case CommandId::reset_connection:
-    case CommandId::select:
-    case CommandId::script:
-    case CommandId::transaction:
-      break;
+    case CommandId::take_all:
+      return kLayersReplyBytes;
+    default:
+      return kShortReplyBytes;
   }
-  return kShortReplyBytes;
 }
 
 constexpr bool is_for_strangers(CommandId id) noexcept {
@@ -57,8 +50,9 @@ constexpr bool is_for_strangers(CommandId id) noexcept {
          id == CommandId::reset_connection;
 }
 
-constexpr bool is_in_groups(CommandId id) noexcept {
-  return id <= CommandId::peek;
+constexpr bool wants_grant(CommandId id, const resp::Command& command) noexcept {
+  constexpr std::size_t kWords = 5;  // PAIL.TAKE policy key cost GRANT
+  return id == CommandId::take && command.count == kWords;
 }
 
 }  // namespace
@@ -72,18 +66,20 @@ void Resp::welcome(RespSession& session) noexcept {
 Outcome Resp::receive(RespSession& session, protocol::Bytes chunk, const Now& now,
                       ReplyQueue& replies, Service service) noexcept {
   service_ = service;
+  now_ = now;
   long_left_ = kLongPerChunk;
   const std::size_t pending_before = replies.pending_bytes();
   const std::size_t most = kReplyFactor * chunk.size() + kReplyAllowanceBytes;
   session.reader_.feed(chunk);
   while (session.reader_.next(command_)) {
     const CommandSpec* const spec = resp::find_command(command_.name());
-    if (spec != nullptr && is_in_groups(spec->id) && session.is_greeted()) [[likely]] {
+    if (spec != nullptr && is_in_groups(spec->id) && session.is_greeted() &&
+        !wants_grant(spec->id, command_)) [[likely]] {
       add(*spec, command_);
       if (group_.size < kGroup) continue;
-      if (!answer_group(session, now, replies)) return Outcome::out_of_memory;
+      if (!answer_group(session, replies)) return Outcome::out_of_memory;
     } else {
-      if (!answer_group(session, now, replies)) return Outcome::out_of_memory;
+      if (!answer_group(session, replies)) return Outcome::out_of_memory;
       const Outcome outcome = run(session, spec, replies);
       if (outcome != Outcome::keep) return outcome;
     }
@@ -92,7 +88,7 @@ Outcome Resp::receive(RespSession& session, protocol::Bytes chunk, const Now& no
                      replies);
     }
   }
-  if (!answer_group(session, now, replies)) return Outcome::out_of_memory;
+  if (!answer_group(session, replies)) return Outcome::out_of_memory;
   if (const std::string_view fault = session.reader_.fault(); !fault.empty()) {
     return give_up(Refusal::Kind::malformed, fault, session, replies);
   }
@@ -118,7 +114,14 @@ Outcome Resp::run(RespSession& session, const CommandSpec* spec, ReplyQueue& rep
   } else if (command_.count < spec->least_words || command_.count > spec->most_words) {
     refuse_usage(out, *spec);
   } else {
-    outcome = run_known(session, spec->id, command_.arguments(), out);
+    const Words arguments = command_.arguments();
+    if (is_of_counter(spec->id)) {
+      run_counter(spec->id, arguments, out);
+    } else if (is_of_policy(spec->id) || spec->id == CommandId::take) {
+      run_policy(session, spec->id, arguments, out);
+    } else {
+      outcome = run_known(session, spec->id, arguments, out);
+    }
   }
   replies.append(out.size_bytes());
   return outcome;
@@ -126,10 +129,6 @@ Outcome Resp::run(RespSession& session, const CommandSpec* spec, ReplyQueue& rep
 
 Outcome Resp::run_known(RespSession& session, CommandId id, Words arguments, Writer& out) noexcept {
   switch (id) {
-    case CommandId::throttle:
-    case CommandId::take:
-    case CommandId::peek:
-      break;  // in groups
     case CommandId::auth:
       return auth(session, arguments, out);
     case CommandId::hello:
@@ -181,6 +180,8 @@ Outcome Resp::run_known(RespSession& session, CommandId id, Words arguments, Wri
       break;
     case CommandId::transaction:
       refuse(out, kNoTransactions);
+      break;
+    default:  // decided elsewhere
       break;
   }
   return Outcome::keep;

@@ -9,11 +9,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "protocol/messages.hpp"
 #include "server/engine/engine.hpp"
 #include "server/frontend/front_end.hpp"
+#include "server/frontend/grant_ledger.hpp"
 #include "server/frontend/reply_queue.hpp"
 #include "server/frontend/resp/command_reader.hpp"
 #include "server/frontend/resp/command_table.hpp"
@@ -46,6 +48,7 @@ class RespSession {
   std::uint8_t name_bytes_ = 0;
   std::array<char, protocol::kMaxClientNameBytes> name_{};
   std::uint64_t id_ = 0;
+  GrantOwner grants_;  // Resp::forget() before the session goes
 };
 
 class Resp {
@@ -78,6 +81,9 @@ class Resp {
   // The tokens have changed: what the session may do now.
   [[nodiscard]] Outcome renew(RespSession& session, ReplyQueue& replies) noexcept;
 
+  // The connection is gone: its grants are nobody's now, and what they charged stays charged.
+  void forget(RespSession& session) noexcept;
+
   // After Outcome::close.
   [[nodiscard]] const Refusal& refusal() const noexcept { return refusal_; }
 
@@ -99,11 +105,41 @@ class Resp {
 
   // Takes in groups: takes.cpp.
   void add(const resp::CommandSpec& spec, const resp::Command& command) noexcept;
-  [[nodiscard]] bool answer_group(const RespSession& session, const Now& now,
-                                  ReplyQueue& replies) noexcept;
+  [[nodiscard]] bool answer_group(const RespSession& session, ReplyQueue& replies) noexcept;
   void answer(resp::Writer& out, resp::CommandId id, const engine::Decision& decision) noexcept;
   void answer_throttle(resp::Writer& out, const engine::Decision& decision) noexcept;
-  void answer_policy(resp::Writer& out, const engine::Decision& decision) noexcept;
+  // The numbers of a policy's answer, and room for `more` fields. False: it is an error instead.
+  [[nodiscard]] bool begin_answer(resp::Writer& out, const engine::Decision& decision,
+                                  std::size_t more) noexcept;
+  // False: there is none, and an error says why.
+  [[nodiscard]] bool is_decision(resp::Writer& out, const engine::Decision& decision) noexcept;
+
+  // One by one: policy_commands.cpp.
+  void run_policy(RespSession& session, resp::CommandId id, Words arguments,
+                  resp::Writer& out) noexcept;
+  [[nodiscard]] std::optional<engine::Request> read_single(std::string_view policy,
+                                                           std::string_view key,
+                                                           std::string_view cost,
+                                                           std::int64_t least_cost,
+                                                           resp::Writer& out) noexcept;
+  void answer_grant(resp::Writer& out, const engine::Decision& decision, std::uint64_t id,
+                    std::uint64_t ttl_ns) noexcept;
+  void take_to_settle(RespSession& session, Words arguments, resp::Writer& out) noexcept;
+  void settle(RespSession& session, Words arguments, resp::Writer& out) noexcept;
+  void run_permit(resp::CommandId id, Words arguments, resp::Writer& out) noexcept;
+  void take_all(Words arguments, resp::Writer& out) noexcept;
+  void reset_key(const RespSession& session, Words arguments, resp::Writer& out) noexcept;
+
+  // Counters: counter_commands.cpp.
+  void run_counter(resp::CommandId id, Words arguments, resp::Writer& out) noexcept;
+  [[nodiscard]] bool count(engine::CounterRequest& request, std::string_view key, resp::Writer& out,
+                           engine::CounterAnswer& answer) noexcept;
+  void increment(std::string_view key, std::optional<std::int64_t> amount,
+                 resp::Writer& out) noexcept;
+  void increment_within(Words arguments, resp::Writer& out) noexcept;
+  void expire(Words arguments, bool is_ms, resp::Writer& out) noexcept;
+  void set_counter(Words arguments, resp::Writer& out) noexcept;
+  void count_keys(engine::CounterAction action, Words keys, resp::Writer& out) noexcept;
 
   // Everything else; `spec` is null for an unknown command.
   [[nodiscard]] Outcome run(RespSession& session, const resp::CommandSpec* spec,
@@ -140,11 +176,13 @@ class Resp {
   const Services services_;
   std::uint64_t next_id_;
   const std::uint64_t id_step_;
+  Now now_;                            // of the chunk that is being received
   std::size_t long_left_ = 0;          // of kLongPerChunk
-  Service service_ = Service::normal;  // of the chunk that is being received
+  Service service_ = Service::normal;  // likewise
   Refusal refusal_;
   resp::Command command_;
   Group group_;
+  GrantLedger grants_;
 };
 
 }  // namespace pail::frontend

@@ -8,6 +8,7 @@ namespace pail::frontend {
 enum class RespCount : std::uint8_t {
   commands,
   batches,  // groups of takes
+  counter_commands,
   admitted,
   denied,  // shed and never included
   table_full,
@@ -18,8 +19,9 @@ enum class RespCount : std::uint8_t {
 };
 inline constexpr std::size_t kRespCounts = static_cast<std::size_t>(RespCount::unauthorized) + 1;
 inline constexpr std::array<std::string_view, kRespCounts> kRespCountLabels = {
-    "resp_commands",   "resp_batches", "resp_admitted",  "resp_denied",      "resp_table_full",
-    "resp_overloaded", "resp_errors",  "resp_malformed", "resp_unauthorized"};
+    "resp_commands",  "resp_batches",     "resp_counter_commands", "resp_admitted",
+    "resp_denied",    "resp_table_full",  "resp_overloaded",       "resp_errors",
+    "resp_malformed", "resp_unauthorized"};
 static_assert(!kRespCountLabels.back().empty());
 
 using RespCounters = Counters<RespCount, kRespCounts>;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "server/engine/rate.hpp"
+#include "server/frontend/resp/answers.hpp"
 #include "server/frontend/resp/integers.hpp"
 #include "server/frontend/resp/resp.hpp"
 
@@ -28,8 +29,6 @@ constexpr std::string_view kBadPeriod =
 constexpr std::string_view kBadQuantity = "ERR quantity must be an integer from 0 to 4294967295";
 constexpr std::string_view kBadCost = "ERR cost must be an integer from 1 to 4294967295";
 constexpr std::string_view kBadLook = "ERR cost must be an integer from 0 to 4294967295";
-constexpr std::string_view kOverloaded =
-    "OVERLOADED more is asked than can be answered in time; nothing was charged";
 
 // One entry's answer: numbers in a map with names, or an error.
 constexpr std::size_t kMaxAnswerBytes = 256;
@@ -42,12 +41,6 @@ constexpr std::int64_t whole_seconds(std::uint64_t ns) noexcept {
   return static_cast<std::int64_t>(us / 1'000'000 + (us % 1'000'000 != 0 ? 1 : 0));
 }
 static_assert(whole_seconds(2'000'000'000) == 2 && whole_seconds(2'001'000'000) == 3);
-
-// -1: for ever.
-constexpr std::int64_t whole_ms(std::uint64_t ns) noexcept {
-  if (ns == engine::kWaitForever) return -1;
-  return static_cast<std::int64_t>(ns / 1'000'000 + (ns % 1'000'000 != 0 ? 1 : 0));
-}
 
 constexpr std::string_view status_text(engine::Verdict verdict) noexcept {
   switch (verdict) {
@@ -116,7 +109,7 @@ void Resp::add(const resp::CommandSpec& spec, const resp::Command& command) noex
   if (command.count < spec.least_words || command.count > spec.most_words) {
     fault = kWrongCount;
   } else if (service_ == Service::shedding) {
-    fault = kOverloaded;
+    fault = resp::kOverloaded;
   } else if (spec.id == CommandId::throttle) {
     fault = read_throttle(command, ask);
   } else {
@@ -126,9 +119,9 @@ void Resp::add(const resp::CommandSpec& spec, const resp::Command& command) noex
   if (fault.empty()) ++group_.request_count;
 }
 
-bool Resp::answer_group(const RespSession& session, const Now& now, ReplyQueue& replies) noexcept {
+bool Resp::answer_group(const RespSession& session, ReplyQueue& replies) noexcept {
   if (group_.size == 0) return true;
-  worker_.decide({group_.requests.data(), group_.request_count}, now.ticks,
+  worker_.decide({group_.requests.data(), group_.request_count}, now_.ticks,
                  {group_.decisions.data(), group_.request_count});
   const auto room = replies.room(group_.size * kMaxAnswerBytes, pool_);
   if (room.empty()) return false;
@@ -141,7 +134,7 @@ bool Resp::answer_group(const RespSession& session, const Now& now, ReplyQueue& 
     } else if (entry.fault == kWrongCount) {
       refuse_usage(out, *entry.spec);
     } else {
-      counters_.add(entry.fault == kOverloaded ? RespCount::overloaded : RespCount::errors);
+      counters_.add(entry.fault == resp::kOverloaded ? RespCount::overloaded : RespCount::errors);
       out.error(entry.fault);
     }
   }
@@ -153,33 +146,41 @@ bool Resp::answer_group(const RespSession& session, const Now& now, ReplyQueue& 
   return true;
 }
 
-void Resp::answer(Writer& out, CommandId id, const engine::Decision& decision) noexcept {
+bool Resp::is_decision(Writer& out, const engine::Decision& decision) noexcept {
   using engine::Verdict;
   switch (decision.verdict) {
     case Verdict::admitted:
       counters_.add(RespCount::admitted);
-      break;
+      return true;
     case Verdict::denied:
     case Verdict::shed:
     case Verdict::never:
       counters_.add(RespCount::denied);
-      break;
+      return true;
     case Verdict::table_full:
       counters_.add(RespCount::table_full);
-      return out.error("OOM no room for a new key");
+      out.error(resp::kNoRoom);
+      return false;
     case Verdict::busy:
       counters_.add(RespCount::overloaded);
-      return out.error(kOverloaded);
+      out.error("OVERLOADED something is just being given back to this key: ask again");
+      return false;
     case Verdict::unknown_policy:
-      return refuse(out, "ERR the server has no policy of this name");
+      refuse(out, "ERR the server has no policy of this name");
+      return false;
     case Verdict::bad_request:
       counters_.add(RespCount::errors);
       out.raw("-ERR ");
       out.raw(decision.reason);
-      return out.line_end();
+      out.line_end();
+      return false;
   }
-  if (id == CommandId::throttle) return answer_throttle(out, decision);
-  answer_policy(out, decision);
+  return false;
+}
+
+void Resp::answer(Writer& out, CommandId id, const engine::Decision& decision) noexcept {
+  if (id != CommandId::throttle) return static_cast<void>(begin_answer(out, decision, 0));
+  if (is_decision(out, decision)) answer_throttle(out, decision);
 }
 
 void Resp::answer_throttle(Writer& out, const engine::Decision& decision) noexcept {
@@ -194,22 +195,20 @@ void Resp::answer_throttle(Writer& out, const engine::Decision& decision) noexce
   out.integer(whole_seconds(decision.reset_ns));
 }
 
-void Resp::answer_policy(Writer& out, const engine::Decision& decision) noexcept {
-  const auto name = [&out](std::string_view text) {
-    if (out.is_resp3()) out.simple(text);
-  };
-  constexpr std::size_t kValues = 5;
-  out.is_resp3() ? out.map(kValues) : out.array(kValues);
-  name("status");
+bool Resp::begin_answer(Writer& out, const engine::Decision& decision, std::size_t more) noexcept {
+  if (!is_decision(out, decision)) return false;
+  out.fields(5 + more);
+  out.field("status");
   out.simple(status_text(decision.verdict));
-  name("limit");
+  out.field("limit");
   out.integer(decision.limit);
-  name("remaining");
+  out.field("remaining");
   out.integer(decision.remaining);
-  name("retry_after_ms");
-  out.integer(whole_ms(decision.wait_ns));
-  name("reset_after_ms");
-  out.integer(whole_ms(decision.reset_ns));
+  out.field("retry_after_ms");
+  out.integer(resp::whole_ms(decision.wait_ns));
+  out.field("reset_after_ms");
+  out.integer(resp::whole_ms(decision.reset_ns));
+  return true;
 }
 
 }  // namespace pail::frontend

@@ -64,6 +64,21 @@ class Writer {
   }
   [[nodiscard]] std::string_view text() const noexcept { return {begin_, size_bytes()}; }
 
+  // 45 bytes.
+  template <class Integer>
+  void bulk_integer(Integer value) noexcept {
+    char digits[20];
+    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+    bulk({digits, static_cast<std::size_t>(end - digits)});
+  }
+
+  // Values with names: a map of `count` in RESP3, an array of the values alone in RESP2.
+  void fields(std::size_t count) noexcept { is_resp3_ ? map(count) : array(count); }
+  // The name of the value that comes next; 3 bytes more.
+  void field(std::string_view name) noexcept {
+    if (is_resp3_) simple(name);
+  }
+
   // Pieces of a line that line_end() ends.
   void raw(std::string_view text) noexcept {
     assert(text.size() <= left_bytes());

@@ -33,7 +33,10 @@ class RespTalk {
     now_.ticks = kStart;
     resp_.welcome(session_);
   }
-  ~RespTalk() { replies_.clear(pool_); }
+  ~RespTalk() {
+    resp_.forget(session_);
+    replies_.clear(pool_);
+  }
   RespTalk(const RespTalk&) = delete;
   RespTalk& operator=(const RespTalk&) = delete;
 
@@ -60,7 +63,10 @@ class RespTalk {
   [[nodiscard]] const frontend::Refusal& refusal() const { return resp_.refusal(); }
   [[nodiscard]] const frontend::RespSession& session() const { return session_; }
   [[nodiscard]] std::uint64_t count(frontend::RespCount name) const { return counters_.read(name); }
-  void pass(engine::Ticks ticks) { now_.ticks += ticks; }
+  void pass(engine::Ticks ticks) {
+    now_.ticks += ticks;
+    now_.us += ticks / engine::kTicksPerNs / 1000;
+  }
 
  private:
   engine::Engine engine_;
