@@ -132,7 +132,7 @@ std::uint64_t resident_bytes() {
 
 tl::expected<GrowthResult, std::string> measure_growth(const GrowthOptions& options) {
   engine::Options engine_options;
-  engine_options.max_keys = std::size_t{options.keys} + 1024;
+  engine_options.memory_limit_bytes = (std::size_t{64} << 20) + std::size_t{options.keys} * 64;
   engine_options.policies = measured_policies();
   MemoryWatch memory(options.keys);
   engine::Engine engine(engine_options);

@@ -193,7 +193,7 @@ tl::expected<std::vector<Measurement>, std::string> measure_engine(
   auto bare = BareTable::make(options.keys);
   if (!bare) return tl::unexpected(bare.error());
   engine::Options engine_options;
-  engine_options.max_keys = std::size_t{options.keys} + 1024;
+  engine_options.memory_limit_bytes = (std::size_t{64} << 20) + std::size_t{options.keys} * 64;
   engine_options.policies = measured_policies();
   engine::Engine engine(engine_options);
   fill(engine, options.keys, ns_since(epoch));

@@ -90,7 +90,7 @@ fi
   >"$work/echo.out" 2>"$work/echo.err" &
 pids+=($!)
 await "$work/echo.out" $! "$work/echo.err"
-taskset -c "$server_cpu" "$bin/paild" --shards 1 --listen "$paild_listen" --keys $((keys * 2)) \
+taskset -c "$server_cpu" "$bin/paild" --shards 1 --listen "$paild_listen" \
   --tcp-congestion "$congestion" --policy bench=100/s,100 --ready-file "$work/ready.json" \
   >"$work/paild.out" 2>&1 &
 pids+=($!)

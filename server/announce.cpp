@@ -41,8 +41,8 @@ std::string welcome(const Server& server, const Config& config) {
     text += fmt::format("  RESP     nowhere: {}\n", server.resp_fault());
   }
   text += fmt::format("  I/O      {} ({})\n", name(server.io().kind), server.io().reason);
-  text += fmt::format("  shards   {}, room for {} keys, {} named policies\n", server.shard_count(),
-                      config.keys, config.policies.size());
+  text += fmt::format("  shards   {}, up to {} MiB for keys, {} named policies\n",
+                      server.shard_count(), config.memory_bytes >> 20, config.policies.size());
   text += fmt::format(
       "\nTry in another terminal:\n"
       "  {0}pail --server {1} take --rate 10/s --burst 20 alice\n"
@@ -69,7 +69,7 @@ void log_start(Log& log, const Server& server, const Config& config) {
             {{"version", PAIL_VERSION},
              {"pid", static_cast<std::uint64_t>(::getpid())},
              {"shards", server.shard_count()},
-             {"keys", config.keys},
+             {"memory_bytes", config.memory_bytes},
              {"policies", config.policies.size()}});
 }
 

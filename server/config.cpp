@@ -8,6 +8,7 @@
 #include "protocol/limit_text.hpp"
 #include "server/cpus.hpp"
 #include "server/limit_flags.hpp"
+#include "server/memory.hpp"
 #include "server/policy_text.hpp"
 
 namespace pail::server {
@@ -15,14 +16,15 @@ namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint16_t kDefaultRespPort = 7246;
-constexpr std::size_t kMaxKeys = std::size_t{1} << 36;
+constexpr std::size_t kMaxTableBytes = std::size_t{1} << 46;
 
 // The flags as they were written.
 struct Flags {
   std::vector<std::string> listen;
   std::vector<std::string> resp;
   unsigned shards = 0;
-  std::size_t keys = Config{}.keys;
+  std::size_t memory_bytes = default_table_bytes();
+  std::string on_full = "refuse";
   std::uint32_t counter_life_s =
       static_cast<std::uint32_t>(Config{}.counter_life_ns / kNsPerSecond);
   std::vector<std::string> policies;
@@ -112,7 +114,8 @@ LogLevel log_level_of(const std::string& text) {
 tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   Config config;
   config.shards = flags.shards != 0 ? flags.shards : std::min(usable_cpus(), kMaxShards);
-  config.keys = flags.keys;
+  config.memory_bytes = flags.memory_bytes;
+  config.on_full = flags.on_full == "admit" ? engine::OnFull::admit : engine::OnFull::refuse;
   config.counter_life_ns = flags.counter_life_s * kNsPerSecond;
   config.is_insecure = flags.insecure;
   config.congestion_control = flags.congestion;
@@ -147,10 +150,17 @@ void add_flags(CLI::App& app, Flags& flags) {
                  "Threads that serve; default: the cores that this process may use")
       ->check(CLI::Range(1u, kMaxShards))
       ->type_name("N");
-  app.add_option("--keys", flags.keys, "Room for this many live keys")
-      ->check(CLI::Range(std::size_t{1}, kMaxKeys))
-      ->capture_default_str()
-      ->type_name("N");
+  app.add_option(
+         "--memory", flags.memory_bytes,
+         "The most that the table of keys may take, 16MiB or more; a million live keys need "
+         "about 30 MB. Default: half of the machine's memory, or of the cgroup's")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(kMinTableBytes, kMaxTableBytes))
+      ->type_name("SIZE");
+  app.add_option("--on-full", flags.on_full,
+                 "What becomes of a new key when the memory is full of live ones")
+      ->check(CLI::IsMember({"refuse", "admit"}))
+      ->capture_default_str();
   app.add_option("--counter-life", flags.counter_life_s,
                  "How long a counter of Redis clients lives that nobody gives an expiry")
       ->check(CLI::Range(std::uint32_t{1},

@@ -10,6 +10,7 @@
 #include "protocol/address.hpp"
 #include "server/access.hpp"
 #include "server/engine/counter.hpp"
+#include "server/engine/engine.hpp"
 #include "server/engine/rate.hpp"
 #include "server/limits.hpp"
 #include "server/log.hpp"
@@ -25,7 +26,8 @@ struct Config {
   // server serves without it.
   bool is_resp_by_default = false;
   unsigned shards = 1;
-  std::size_t keys = std::size_t{1} << 20;
+  std::size_t memory_bytes = std::size_t{1} << 30;  // the most that the table may take
+  engine::OnFull on_full = engine::OnFull::refuse;
   std::uint64_t counter_life_ns = engine::kDefaultCounterNs;
   std::vector<engine::PolicySpec> policies;
   bool is_insecure = false;

@@ -28,7 +28,8 @@ tl::expected<IoDecision, std::string> decide_io(IoChoice choice) {
 
 engine::Options engine_options(const Config& config, const Clock& clock) {
   engine::Options options;
-  options.max_keys = config.keys;
+  options.memory_limit_bytes = config.memory_bytes;
+  options.on_full = config.on_full;
   options.policies = config.policies;
   options.counter_life_ns = config.counter_life_ns;
   options.utc_epoch_ns = clock.utc_epoch_ns();
@@ -68,14 +69,14 @@ tl::expected<std::unique_ptr<Server>, std::string> Server::start(const Config& c
     if (auto result = server->run_shards(config); !result) return tl::unexpected(result.error());
     return server;
   } catch (const std::bad_alloc&) {
-    return tl::unexpected("not enough memory for --keys " + std::to_string(config.keys));
+    return tl::unexpected(std::string("not enough memory to start"));
   } catch (const std::exception& error) {
     return tl::unexpected(std::string(error.what()));
   }
 }
 
 Server::Server(const Config& config)
-    : access_(config.tokens), key_capacity_(config.keys), engine_(engine_options(config, clock_)) {}
+    : access_(config.tokens), engine_(engine_options(config, clock_)) {}
 
 Server::~Server() {
   stop();
@@ -247,7 +248,7 @@ FaultTotals Server::fault_totals() const noexcept {
   set(Fault::accept_error, count(ShardCount::accept_errors));
   set(Fault::too_many_connections, count(ShardCount::refused_full));
   set(Fault::no_reply_memory, count(ShardCount::reply_memory_out) + count(ShardCount::hoarders));
-  set(Fault::table_full, count(protocol::Status::table_full) + count(RespCount::table_full));
+  set(Fault::table_full, engine_.table_stats().refused_keys);
   set(Fault::overloaded, count(protocol::Status::overloaded) + count(RespCount::overloaded));
   set(Fault::completion_overflow, count(ShardCount::completion_overflows));
   return totals;

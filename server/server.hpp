@@ -82,7 +82,6 @@ class Server final : public frontend::StatsSource {
 
   Clock clock_;
   Access access_;
-  std::size_t key_capacity_;
   engine::Engine engine_;
   IoDecision io_;
   struct Listening {

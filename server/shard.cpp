@@ -46,7 +46,7 @@ void Shard::run_once() noexcept {
   settle_touched();
 
   tick();
-  worker_->end_turn(now_.ticks);
+  upkeep_ = worker_->end_turn(now_.ticks);
   // Decides nothing: all decisions are made. 20 ns a turn, of at least 10 us.
   metrics_.turn_times.add(turn_time_of(clock_.now().us - now_.us));
 }

@@ -145,7 +145,8 @@ class Shard {
   frontend::Now now_;  // of this turn
   Backlog backlog_;
   FloodLine flood_line_;
-  std::uint32_t floods_left_ = 0;  // that may be received from in this turn
+  std::uint32_t floods_left_ = 0;                 // that may be received from in this turn
+  engine::Upkeep upkeep_ = engine::Upkeep::none;  // as the last turn left it
   std::uint64_t turn_ = 0;
   std::uint64_t next_tick_us_ = 0;
   std::uint32_t next_to_check_ = 0;

@@ -11,6 +11,9 @@ namespace {
 // Slots whose deadline is looked at in one tick: bounds the pause, not the number of connections.
 constexpr std::uint32_t kChecksPerTick = 4096;
 
+// How long a shard without connections sleeps while keys may become idle and be forgotten.
+constexpr int kUpkeepMs = 1000;
+
 bool is_out_of_descriptors(int code) noexcept {
   return code == EMFILE || code == ENFILE;
 }
@@ -254,8 +257,11 @@ int Shard::patience_ms() const noexcept {
       std::all_of(listeners_.begin(), listeners_.end(),
                   [](const Listening& l) { return l.is_accepting || l.is_given_up; });
   const bool has_deadlines = connections_->live() > 0 || is_draining_ || !is_accepting;
-  if (!touched_.empty() || backlog_.is_busy() || flood_line_.size() > 0) return 0;
-  return has_deadlines ? static_cast<int>(limits_.tick_ms) : -1;
+  const bool is_work_left =
+      !touched_.empty() || backlog_.is_busy() || flood_line_.size() > 0;
+  if (is_work_left || upkeep_ == engine::Upkeep::now) return 0;
+  if (has_deadlines) return static_cast<int>(limits_.tick_ms);
+  return upkeep_ == engine::Upkeep::later ? kUpkeepMs : -1;
 }
 
 void Shard::tick() noexcept {

@@ -12,9 +12,19 @@ namespace {
 using protocol::Stat;
 using protocol::StatKind;
 
-enum class Own : std::uint8_t { uptime_ms, shards, key_capacity, connections, resident_bytes };
-constexpr std::array<std::string_view, 5> kOwnLabels = {"uptime_ms", "shards", "key_capacity",
-                                                        "connections", "resident_bytes"};
+enum class Own : std::uint8_t {
+  uptime_ms,
+  shards,
+  connections,
+  resident_bytes,  // of the whole process
+  keys,          // entries in the table, those that are idle and not yet forgotten included
+  table_bytes,   // resident
+  memory_limit,  // of them
+  keys_refused,  // takes that found no room for their key
+};
+constexpr std::array<std::string_view, 8> kOwnLabels = {
+    "uptime_ms", "shards",      "connections",  "resident_bytes",
+    "keys",      "table_bytes", "memory_limit", "keys_refused"};
 
 // What the process holds of the machine's memory. A few microseconds, for a human's question.
 std::uint64_t resident_bytes() noexcept {
@@ -68,8 +78,18 @@ Stat Server::stat(std::size_t index, std::size_t shard) const noexcept {
       case Own::shards:
         stat.value = shards_.size();
         break;
-      case Own::key_capacity:
-        stat.value = key_capacity_;
+      case Own::keys:
+        stat.value = engine_.table_stats().entries;
+        break;
+      case Own::table_bytes:
+        stat.value = engine_.table_stats().resident_bytes;
+        break;
+      case Own::memory_limit:
+        stat.value = engine_.table_stats().memory_limit_bytes;
+        break;
+      case Own::keys_refused:
+        stat.kind = StatKind::counter;
+        stat.value = engine_.table_stats().refused_keys;
         break;
       case Own::connections:
         stat.value = shard == 0 ? connections() : connections_of(shard - 1);

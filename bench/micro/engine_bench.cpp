@@ -100,7 +100,7 @@ void measure(const Load& load, std::size_t threads) {
   // One tick a token and as deep as can be, so that everything is admitted; or a token a day.
   const engine::Rate rate = load.refused ? engine::Rate{86'400'000'000'000, 1, 1}
                                          : engine::Rate{1, 16, ~std::uint32_t{0}};
-  engine::Engine engine({.max_keys = load.keys + 1024});
+  engine::Engine engine({.memory_limit_bytes = std::size_t{16} << 30});
   fill(engine, load, rate);
   std::vector<Result> results(threads);
   std::latch start(static_cast<std::ptrdiff_t>(threads));

@@ -84,7 +84,7 @@ class Peer {
 
 void measure(const Load& load) {
   engine::Options options;
-  options.max_keys = load.keys + 1024;
+  options.memory_limit_bytes = std::size_t{16} << 30;
   options.policies = {{"bench", protocol::policy_id("bench"), {1, 16, ~std::uint32_t{0}}}};
   engine::Engine engine(options);
   const auto worker = engine.enroll();

@@ -106,33 +106,31 @@ void answer(Decision& decision, const Limit& limit, const Judgement& judgement) 
 }
 
 Seen Worker::Impl::look(const Plan& plan, Ticks now) noexcept {
-  Seen seen;
-  engine.table.update(participant, plan.hash, Access::find, now,
-                      [&](Word word, Ticks at) noexcept -> std::optional<Word> {
-                        seen = {word, at};
-                        return std::nullopt;
-                      });
-  return seen;
+  Look look;
+  engine.table.update(participant, plan.hash, Access::find, now, look);
+  return look.seen;
+}
+
+// Nothing was charged, and nothing is known about the key but that it is new.
+void Worker::Impl::answer_full(const Ask& ask, Decision& decision) const noexcept {
+  if (engine.on_full == OnFull::admit) {
+    decision.verdict = Verdict::admitted;
+    decision.granted = ask.cost;
+    decision.remaining = 0;
+    decision.wait_ns = 0;
+    return;
+  }
+  decision.verdict = Verdict::table_full;
+  decision.wait_ns = kTableFullRetryNs;
 }
 
 [[gnu::always_inline]] inline void Worker::Impl::take_from(const Plan& plan, const Ask& ask,
                                                            Ticks now, Decision& decision) noexcept {
-  Seen seen;
-  Step step;
-  const Outcome outcome =
-      engine.table.update(participant, plan.hash, Access::insert, now,
-                          [&](Word word, Ticks at) noexcept -> std::optional<Word> {
-                            seen = {word, at};
-                            step = take(*plan.limit, word, at, ask);
-                            if (step.verdict != Verdict::admitted) return std::nullopt;
-                            return step.next;
-                          });
-  if (outcome == Outcome::full) {
-    decision.verdict = Verdict::table_full;
-    decision.wait_ns = kTableFullRetryNs;
-    return;
-  }
-  answer(decision, *plan.limit, ask, step, seen);
+  Take take{plan.limit, ask};
+  const Outcome outcome = engine.table.update(participant, plan.hash, Access::insert, now, take);
+  if (outcome == Outcome::full) [[unlikely]]
+    return answer_full(ask, decision);
+  answer(decision, *plan.limit, ask, take.step, take.seen);
 }
 
 // What RESET does to one entry, inside the fence; the time that it did it at.
@@ -180,11 +178,11 @@ void Worker::Impl::decide_group(std::span<const Request> requests, Ticks now,
     plans[i] = plan(requests[i], decisions[i], identities[i]);
   }
   KeyHasher::hash_all({identities.data(), requests.size()}, hashes.data());
+  // The look-ups of segments do not depend on each other, so they wait for memory together.
   for (std::size_t i = 0; i < requests.size(); ++i) {
     plans[i].hash = hashes[i];
-    engine.table.prefetch_segment(plans[i].hash);
+    engine.table.prefetch_slot(plans[i].hash);
   }
-  for (std::size_t i = 0; i < requests.size(); ++i) engine.table.prefetch_slot(plans[i].hash);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (plans[i].limit != nullptr) execute(requests[i], plans[i], now, decisions[i]);
   }
@@ -227,7 +225,9 @@ void Worker::Impl::decide_again(std::span<const Request> requests, Ticks now,
     return refuse(decision, Verdict::bad_request, kOnlyPermits);
   }
   const Mode mode = request.action == Action::take ? Mode::take : Mode::peek;
-  answer(decision, limit, judge(plan, ask, now, mode));
+  const Judgement judgement = judge(plan, ask, now, mode);
+  answer(decision, limit, judgement);
+  if (judgement.verdict == Verdict::table_full) answer_full(ask, decision);
 }
 
 Worker::Worker(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
@@ -249,11 +249,19 @@ void Worker::decide(std::span<const Request> requests, Ticks now,
   }
 }
 
-void Worker::end_turn(Ticks now) noexcept {
-  static_cast<void>(now);
+Upkeep Worker::end_turn(Ticks now) noexcept {
+  KeyTable& table = impl_->engine.table;
+  const bool is_more_due = table.sweep(impl_->participant, usable_now(now));
+  impl_->participant.quiesce();
+  if (is_more_due) return Upkeep::now;
+  return table.is_empty() ? Upkeep::none : Upkeep::later;
 }
-void Worker::offline() noexcept {}
-void Worker::online() noexcept {}
+void Worker::offline() noexcept {
+  impl_->participant.offline();
+}
+void Worker::online() noexcept {
+  impl_->participant.online();
+}
 
 Engine::Engine(const Options& options) {
   constexpr std::uint16_t kFirstVersion = 1;
@@ -263,6 +271,10 @@ Engine::Engine(const Options& options) {
 }
 
 Engine::~Engine() = default;
+
+TableStats Engine::table_stats() const noexcept {
+  return impl_->table.stats();
+}
 
 std::unique_ptr<Worker> Engine::enroll(ClockSource clock) {
   return std::unique_ptr<Worker>(new Worker(std::make_unique<Worker::Impl>(*impl_, clock)));

@@ -11,8 +11,7 @@
 //   engine::Engine engine(options);
 //   auto worker = engine.enroll();
 //   worker->decide(requests, now, decisions);   // any number; groups of 16 are prefetched together
-//   worker->end_turn(now);                      // once a loop turn: quiescent state, bounded
-//   housekeeping
+//   worker->end_turn(now);                      // once a loop turn
 //
 // Progress: a decision waits for no other thread. Of the threads that race on one key at least one
 // succeeds at every step, the others decide again; a refusal only reads.
@@ -30,18 +29,34 @@
 #include "server/engine/rate.hpp"
 #include "server/engine/request.hpp"
 #include "server/engine/secret.hpp"
+#include "server/engine/table_types.hpp"
 #include "server/engine/ticks.hpp"
 
 namespace pail::engine {
 
+// What becomes of a take of a new key that finds no memory: refused (`table_full`), or let through
+// uncounted, for those who would rather serve too much than too little. Only takes of one limit:
+// permits, layers and what is settled later are refused.
+enum class OnFull : std::uint8_t { refuse, admit };
+
 struct Options {
-  std::size_t max_keys = std::size_t{1} << 20;  // room for this many live keys
-  std::vector<PolicySpec> policies = {};        // must be valid: see check_policies()
-  HashSecret secret = random_secret();          // of the keyed hash; tests fix it, servers do not
+  // Of the table, in resident bytes; a million live keys need 30 MB. At the limit new keys are
+  // refused.
+  std::size_t memory_limit_bytes = std::size_t{1} << 30;
+  OnFull on_full = OnFull::refuse;
+  std::vector<PolicySpec> policies = {};  // must be valid: see check_policies()
+  HashSecret secret = random_secret();    // of the keyed hash; tests fix it, servers do not
   // UTC at tick 0, which windows are aligned by: 1971 or later.
   std::uint64_t utc_epoch_ns = 1'767'225'600'000'000'000;
   // How long a counter lives to which nobody gives an end; 1 to kMaxCounterNs.
   std::uint64_t counter_life_ns = kDefaultCounterNs;
+};
+
+// What the table still has to do in the background, and so how long a worker may sleep.
+enum class Upkeep : std::uint8_t {
+  none,   // nothing: as long as it likes
+  later,  // idle entries may be waiting to be forgotten: about a second
+  now,    // not at all: end another turn
 };
 
 // How a worker reads the clock between two readings that it is given. Nothing: it does not.
@@ -99,7 +114,9 @@ class Worker {
   // Counters, which are no limits and have keys of their own; the key must be a valid one.
   void count(const CounterRequest& request, Ticks now, CounterAnswer& answer) noexcept;
 
-  void end_turn(Ticks now) noexcept;
+  // Between batches, once a loop turn: a bounded piece of background work (20 us or so), and the
+  // moment at which other workers may free what this one could still be looking at.
+  Upkeep end_turn(Ticks now) noexcept;
   // Around a sleep in the kernel: a worker that sleeps holds up nobody.
   void offline() noexcept;
   void online() noexcept;
@@ -113,15 +130,18 @@ class Worker {
 
 class Engine {
  public:
-  // Throws std::invalid_argument if the policies cannot be used, std::bad_alloc if there is no
-  // memory for the keys, std::system_error if the kernel gives no secret.
+  // Throws std::invalid_argument if the policies cannot be used, std::bad_alloc if not even
+  // addresses can be had, std::system_error if the kernel gives no secret.
   explicit Engine(const Options& options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // From any thread, for the use of one.
+  // From any thread, for the use of one. Throws std::length_error if there are 256 workers already.
   [[nodiscard]] std::unique_ptr<Worker> enroll(ClockSource clock = {});
+
+  // From any thread. While workers run, the figures may be of slightly different moments.
+  [[nodiscard]] TableStats table_stats() const noexcept;
 
  private:
   friend class Worker;

@@ -21,10 +21,9 @@
 //                a tombstone, or all slots seen    -> the next array, linking one if there is none
 //                empty                             -> CAS print; if that fails, the SAME slot again
 //                its own, frozen at v              -> if v is not 0: carry = v; the next array
-//                its own, word 0, carry > born     -> the word is carry: CAS 0 -> what follows from
-//                it its own                           -> decide on the word at max(clock, born);
-//                CAS
-//   link       next.born = max(clock, born), fixed before CAS(next: none -> new)
+//                its own, word 0, carry > born     -> the word is carry: CAS 0 -> what follows
+//                its own                           -> decide on the word at max(clock, floor); CAS
+//   link       floor = max(floor, clock), next.born = floor, fixed before CAS(next: none -> new)
 //   migrate    empty print -> CAS to a tombstone (if that fails, look again)
 //              a key       -> v = fetch_or(frozen), by every helper, also when frozen already;
 //                             if v > next.born: walk from next carrying v, until it is installed or
@@ -36,8 +35,11 @@
 //              copies memory is never refused
 //   words      no code stores 0 into a word, or stores a word plainly
 //
-// Why `born`: entries at or below it were dropped on the way in. So every decision in the array
-// uses max(clock, born): a thread with an old clock reading must not see debt that was forgotten.
+// Why `born`: entries at or below it were dropped on the way in. So a decision in the array must
+// not be made at an earlier time: a thread with an old clock reading would not see debt that was
+// forgotten. What is compared with is not the array's born but the table's `floor`, the latest
+// clock reading that any array was linked at: it is at least as high, it is a time that has been,
+// and it is one word for all arrays, so that a decision needs nothing of an array but a slot.
 //
 // Invariants, checked by check_invariants():
 //   1  at most one unfrozen entry a key
@@ -130,16 +132,14 @@ class Table {
   }
   void prefetch_slot(KeyHash hash) const noexcept {
     const ArrayRef at{segments_[segment_of(hash)].load(std::memory_order_acquire)};
-    if (!at) return;
-    __builtin_prefetch(at.array());
-    __builtin_prefetch(&at->slot(at.home(print_of(hash))), 1);
+    if (at) __builtin_prefetch(&at->slot(at.home(print_of(hash))), 1);
   }
 
   // Decides on the key's word and writes what follows from it, as one atomic step.
   //
   //   decide(word, now) -> std::optional<Word>   what to write, or nothing to leave it alone
   //
-  // `word` is 0 for a key without an entry; `now` is max(clock, born) and >= 1. Called again after
+  // `word` is 0 for a key without an entry; `now` is max(clock, floor) and >= 1. Called again after
   // a lost race; the last call is the one that counts. What it returns is above 0 and below 2^63.
   // An absent key costs a slot only if decide returns something and access is `insert`.
   // `clock` is a reading, or a callable that is asked after the word was loaded (for what gives
@@ -187,6 +187,22 @@ class Table {
                     std::uint32_t previous_slots, Need need) noexcept;
   void release(Seat& seat, Array* array) noexcept;
 
+  template <class Clock, class Decide>
+  Outcome update_slowly(Participant& participant, KeyHash hash, Access access, Clock& clock,
+                        Decide& decide) noexcept;
+  template <class Clock>
+  [[nodiscard]] static Ticks read(Clock& clock) noexcept {
+    if constexpr (std::is_invocable_v<Clock&>) {
+      return clock();
+    } else {
+      return clock;
+    }
+  }
+  // Not before the born of any array that this thread has found. Relaxed: whoever linked the array
+  // had raised the floor or seen it raised before, and the pointer's acquire brings that along.
+  [[nodiscard]] Ticks floor() const noexcept { return floor_.load(std::memory_order_relaxed); }
+  Ticks raise_floor(Ticks clock) noexcept;
+
   void tend(Seat& seat, std::size_t segment, Ticks clock) noexcept;
   void migrate(Seat& seat, std::size_t segment, ArrayRef at, std::uint32_t budget) noexcept;
   bool migrate_slot(Seat& seat, std::size_t segment, Slot& slot, ArrayRef next) noexcept;
@@ -209,6 +225,8 @@ class Table {
   // Each points to the segment's current array; moved by CAS (acq_rel), read with acquire: who
   // finds an array also finds its header, its zeros and all that was copied into it.
   const std::unique_ptr<Atomic<std::uint64_t>[]> segments_;
+  // CAS upwards, only: the latest clock reading that an array was linked at.
+  alignas(kCacheLineBytes) Atomic<Ticks> floor_{0};
   // Segments that the sweep has visited in all; CAS, relaxed: it hands out work, it carries no
   // data.
   alignas(kCacheLineBytes) Counter<std::uint64_t> swept_{0};

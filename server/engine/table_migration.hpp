@@ -83,7 +83,7 @@ template <class Traits>
 auto Table<Traits>::link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clock,
                          Need need) noexcept -> ArrayRef {
   if (const ArrayRef next{at->next.load(std::memory_order_acquire)}) return next;
-  const Ticks born = Traits::flaw() == Flaw::born_not_monotone ? clock : std::max(clock, at->born);
+  const Ticks born = Traits::flaw() == Flaw::born_not_monotone ? clock : raise_floor(clock);
   const std::uint64_t live = estimate_live(at, born);
   std::uint32_t lines = Sizing::lines_for(live, at.lines());
   // Where entries are still arriving, those present are not the measure.
@@ -110,6 +110,16 @@ auto Table<Traits>::link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clo
   }
   release(seat, array);  // never seen by anybody: no need to wait
   return ArrayRef(found);
+}
+
+// Relaxed, see floor(): by coherence alone, whoever reads it later reads at least this.
+template <class Traits>
+Ticks Table<Traits>::raise_floor(Ticks clock) noexcept {
+  Ticks seen = floor_.load(std::memory_order_relaxed);
+  while (seen < clock && !floor_.compare_exchange_strong(seen, clock, std::memory_order_relaxed,
+                                                         std::memory_order_relaxed)) {
+  }
+  return std::max(seen, clock);
 }
 
 // Live entries, from a sample where the array is large: prints are spread evenly.

@@ -139,17 +139,12 @@ class Walk {
   // What the key's word is where this array has none: what came along, unless it was dropped.
   [[nodiscard]] Word carried() const noexcept { return carry_ > at_->born ? carry_ : 0; }
 
-  [[nodiscard]] Ticks read_clock() noexcept {
-    if constexpr (std::is_invocable_v<Clock&>) {
-      return clock_();
-    } else {
-      return clock_;
-    }
-  }
+  [[nodiscard]] Ticks read_clock() noexcept { return Table::read(clock_); }
   [[nodiscard]] Ticks now() noexcept {
     const Ticks clock = read_clock();
     if (Traits::flaw() == Flaw::no_born_floor) return clock;
-    return std::max(clock, at_->born);
+    if (Traits::flaw() == Flaw::born_not_monotone) return std::max(clock, at_->born);
+    return std::max(clock, table_.floor());
   }
 
   // No key of the segment was ever written. False: done.
@@ -195,12 +190,37 @@ class Walk {
   Outcome outcome_ = Outcome::unchanged;
 };
 
+// The way that nearly all take: the key is in the segment's current array and has not moved on.
+// Then two lines of memory are enough: the segment's pointer, and the slot.
 template <class Traits>
 template <class Clock, class Decide>
-Outcome Table<Traits>::update(Participant& participant, KeyHash hash, Access access, Clock&& clock,
-                              Decide&& decide) noexcept {
-  Walk<Traits, std::remove_reference_t<Clock>, std::remove_reference_t<Decide>> walk(
-      *this, *participant.seat_, hash, access, clock, decide);
+inline Outcome Table<Traits>::update(Participant& participant, KeyHash hash, Access access,
+                                     Clock&& clock, Decide&& decide) noexcept {
+  // Acquire: pairs with the CAS in migrate() or open_segment() that put the array here.
+  const ArrayRef at{segments_[segment_of(hash)].load(std::memory_order_acquire)};
+  if (at && Traits::flaw() == Flaw::none) [[likely]] {
+    if (Slot* const slot = find_near(at, print_of(hash))) [[likely]] {
+      Word word = slot->word.load(std::memory_order_acquire);
+      while ((word & kFrozen) == 0) [[likely]] {
+          const std::optional<Word> next = decide(word, std::max(read(clock), floor()));
+          if (!next) return Outcome::unchanged;
+          assert(*next != 0 && (*next & kFrozen) == 0);
+          if (slot->word.compare_exchange_strong(word, *next, std::memory_order_acq_rel,
+                                                 std::memory_order_acquire)) [[likely]] {
+            return Outcome::written;
+          }
+        }
+    }
+  }
+  return update_slowly(participant, hash, access, clock, decide);
+}
+
+template <class Traits>
+template <class Clock, class Decide>
+[[gnu::noinline]] Outcome Table<Traits>::update_slowly(Participant& participant, KeyHash hash,
+                                                       Access access, Clock& clock,
+                                                       Decide& decide) noexcept {
+  Walk<Traits, Clock, Decide> walk(*this, *participant.seat_, hash, access, clock, decide);
   return walk.run();
 }
 

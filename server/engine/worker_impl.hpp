@@ -2,8 +2,11 @@
 // (what is decided one by one) only.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -13,11 +16,11 @@
 #include "server/engine/layers.hpp"
 #include "server/engine/policy.hpp"
 #include "server/engine/rate_memo.hpp"
-#include "server/engine/simple_table.hpp"
+#include "server/engine/table.hpp"
 
 namespace pail::engine {
 
-using KeyTable = SimpleTable;
+using KeyTable = Table<LiveTraits>;
 
 // A request that passed all checks. Borrows the limit for as long as its group is decided.
 struct Plan {
@@ -47,6 +50,38 @@ struct Seen {
   Ticks now = 0;
 };
 
+// What the table is given on the way of nearly all: objects, which it can keep in registers.
+struct Look {
+  Seen seen = {};
+  std::optional<Word> operator()(Word word, Ticks now) noexcept {
+    seen = {word, now};
+    return std::nullopt;
+  }
+};
+struct Take {
+  const TokenBucket* limit;
+  Ask ask;
+  Seen seen = {};
+  Step step = {};
+  std::optional<Word> operator()(Word word, Ticks now) noexcept {
+    seen = {word, now};
+    step = take(*limit, word, now, ask);
+    if (step.verdict != Verdict::admitted) return std::nullopt;
+    return step.next;
+  }
+};
+
+// As many segments as keep an array of a full table at some 64 KiB: so many that replacing one is
+// microseconds, so few that the pointers to them stay in the cache and headers are no burden.
+[[nodiscard]] constexpr TableOptions table_options(std::size_t memory_limit_bytes) noexcept {
+  constexpr std::size_t kArrayBytes = std::size_t{64} << 10;
+  constexpr unsigned kLeastBits = 4;
+  constexpr unsigned kMostBits = 16;
+  const auto bits = static_cast<unsigned>(std::bit_width(memory_limit_bytes / kArrayBytes));
+  return {.segment_bits = std::clamp(bits, kLeastBits, kMostBits),
+          .memory_limit_bytes = memory_limit_bytes};
+}
+
 struct Engine::Impl {
   Impl(const Options& options, PolicySet&& set)
       : hasher(options.secret),
@@ -56,7 +91,8 @@ struct Engine::Impl {
         by_counter(hasher.prefix(Identity{.kind = Identity::Kind::counter})),
         counter_life(ticks_from_ns(options.counter_life_ns)),
         epoch(UtcEpoch::from_ns(options.utc_epoch_ns)),
-        table(options.max_keys) {}
+        on_full(options.on_full),
+        table(table_options(options.memory_limit_bytes)) {}
 
   const KeyHasher hasher;
   const PolicySet policies;
@@ -65,6 +101,7 @@ struct Engine::Impl {
   const KeyHasher::Prefix by_counter;
   const Ticks counter_life;
   const UtcEpoch epoch;
+  const OnFull on_full;
   KeyTable table;     // shared by all workers
   ResetFence resets;  // likewise
 };
@@ -82,6 +119,7 @@ struct Worker::Impl {
                           SipMessage& identity) noexcept;
   void execute(const Request& request, const Plan& plan, Ticks now, Decision& decision) noexcept;
   void take_from(const Plan& plan, const Ask& ask, Ticks now, Decision& decision) noexcept;
+  void answer_full(const Ask& ask, Decision& decision) const noexcept;
   Ticks reset_word(KeyHash hash, Ticks now) noexcept;
   void reset_key(const Plan& plan, std::uint8_t priority, Ticks now, Decision& decision) noexcept;
   [[nodiscard]] Seen look(const Plan& plan, Ticks now) noexcept;

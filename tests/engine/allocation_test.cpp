@@ -44,7 +44,7 @@ using namespace pail::engine;
 using namespace pail::test;
 
 TEST_CASE("deciding allocates nothing, whatever the verdict") {
-  Engine engine(Options{.max_keys = 1024, .policies = {{"a", 1, {1'000'000'000, 5, 20}}}});
+  Engine engine(Options{.policies = {{"a", 1, {1'000'000'000, 5, 20}}}});
   const auto worker = engine.enroll();
   std::vector<std::string> keys;
   for (int i = 0; i < 500; ++i) keys.push_back(std::string(64, 'k') + std::to_string(i));

@@ -22,7 +22,7 @@ struct Subject {
     return sum;
   }
 
-  Engine engine{Options{.max_keys = 16}};
+  Engine engine{Options{}};
   std::unique_ptr<Worker> worker = engine.enroll();
 };
 

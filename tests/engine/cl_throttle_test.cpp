@@ -51,7 +51,7 @@ Answer parse_answer(const std::string& text) {
 
 TEST_CASE("recorded answers to CL.THROTTLE") {
   std::ifstream file(PAIL_CL_THROTTLE_VECTORS);
-  Engine engine(Options{.max_keys = 4096});
+  Engine engine(Options{});
   const auto worker = engine.enroll();
   int keys = 0;
   int answers = 0;
@@ -94,7 +94,7 @@ TEST_CASE("recorded answers to CL.THROTTLE") {
 
 // `k 0 1 2` twice, and `u 15 30 60`: the answers that its documentation shows.
 TEST_CASE("the documented answers to CL.THROTTLE") {
-  Engine engine(Options{.max_keys = 16});
+  Engine engine(Options{});
   const auto worker = engine.enroll();
   CHECK(throttle(*worker, "u", {60'000'000'000, 30, 16}, 1) == Answer{0, 16, 15, -1, 2});
   CHECK(throttle(*worker, "k", {2'000'000'000, 1, 1}, 1) == Answer{0, 1, 0, -1, 2});

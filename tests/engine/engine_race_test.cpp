@@ -61,7 +61,7 @@ std::vector<std::uint64_t> drain(Worker& worker, const std::vector<std::string>&
 // `now(t)`.
 template <class Clock>
 std::vector<std::uint64_t> race(std::size_t threads, std::size_t key_count, Rate rate, Clock now) {
-  Engine engine(Options{.max_keys = 1024});
+  Engine engine(Options{});
   const std::vector<std::string> keys = make_keys(key_count);
   std::vector<std::vector<std::uint64_t>> granted(threads);
   std::latch start(static_cast<std::ptrdiff_t>(threads));

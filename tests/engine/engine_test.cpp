@@ -26,7 +26,7 @@ bool same(const Decision& a, const Decision& b) {
 
 // An engine and a worker of this thread.
 struct Fixture {
-  explicit Fixture(const Options& options = {.max_keys = 1024}) : engine(options) {}
+  explicit Fixture(const Options& options = {}) : engine(options) {}
   Decision operator()(const Request& request, Ticks now) { return decide(*worker, request, now); }
 
   Engine engine;
@@ -34,7 +34,7 @@ struct Fixture {
 };
 
 Options with_policies(std::vector<NamedRate> policies) {
-  return {.max_keys = 1024, .policies = std::move(policies)};
+  return {.policies = std::move(policies)};
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ TEST_CASE("a cost that can never fit is told apart from one that must wait") {
 
 TEST_CASE("only an admitted take makes an entry") {
   constexpr int kKeys = 64;
-  Fixture ask({.max_keys = kKeys});
+  Fixture ask;
   for (int i = 0; i < 100 * kKeys; ++i) {
     const std::string key = "other" + std::to_string(i);
     ask(take(key, kFivePerSecond, 21), kStart);
@@ -139,18 +139,20 @@ TEST_CASE("only an admitted take makes an entry") {
     ask(with(Action::peek, take(key, kFivePerSecond, 0)), kStart);
     ask(with(Action::reset, take(key, kFivePerSecond)), kStart);
   }
+  CHECK(ask.engine.table_stats().entries == 0);
   for (int i = 0; i < kKeys; ++i) {
     CHECK(ask(take(std::to_string(i), kFivePerSecond), kStart).verdict == Verdict::admitted);
   }
+  CHECK(ask.engine.table_stats().entries == kKeys);
 }
 
 TEST_CASE("a full table refuses new keys, and only those") {
-  constexpr int kKeys = 64;
-  Fixture ask({.max_keys = kKeys});
+  constexpr int kKeys = 10'000;
+  Fixture ask({.memory_limit_bytes = std::size_t{8} << 20});
   const Rate rate{86'400'000'000'000, 1, 1000};
   int admitted = 0;
   Decision decision;
-  while (admitted < 100'000) {
+  while (admitted < 1'000'000) {
     decision = ask(take("key" + std::to_string(admitted), rate), kStart);
     if (decision.verdict != Verdict::admitted) break;
     ++admitted;
@@ -162,6 +164,16 @@ TEST_CASE("a full table refuses new keys, and only those") {
   for (int i = 0; i < admitted; ++i) {
     CHECK(ask(take("key" + std::to_string(i), rate), kStart).remaining == 998);
   }
+}
+
+TEST_CASE("a full table lets new keys through where that was asked for") {
+  Fixture ask({.memory_limit_bytes = 0, .on_full = OnFull::admit});
+  const Decision decision = ask(take("k", kFivePerSecond, 3), kStart);
+  CHECK(decision.verdict == Verdict::admitted);
+  CHECK(decision.granted == 3);
+  CHECK(decision.remaining == 0);
+  CHECK(ask.engine.table_stats().refused_keys == 1);
+  CHECK(ask(take("k", kFivePerSecond, 21), kStart).verdict == Verdict::never);
 }
 
 TEST_CASE("a peek tells what a take would be answered, and changes nothing") {
@@ -247,7 +259,7 @@ TEST_CASE("a partial take is content with less") {
 TEST_CASE("a batch is decided as its requests would be one by one") {
   Random random(5);
   HashSecret secret{};
-  Options options{.max_keys = 4096, .policies = {{"a", 1, {1'000'000, 10, 30}}}, .secret = secret};
+  Options options{.policies = {{"a", 1, {1'000'000, 10, 30}}}, .secret = secret};
   Fixture batched(options);
   Fixture single(options);
   std::vector<std::string> keys;
@@ -285,7 +297,7 @@ TEST_CASE(
     "waiting for exactly as long as told is enough, 1 ns less is not, and nothing exceeds the "
     "limit") {
   Random random(6);
-  Fixture ask({.max_keys = 16});
+  Fixture ask;
   Ticks now = kStart;
   const Rate rate{1'000'000'000, 7, 9};
   for (int i = 0; i < 100'000; ++i) {
@@ -303,7 +315,7 @@ TEST_CASE(
 }
 
 TEST_CASE("time before the beginning and after the end is brought into range") {
-  Fixture ask({.max_keys = 16});
+  Fixture ask;
   CHECK(ask(take("early", kFivePerSecond, 20), 0).verdict == Verdict::admitted);
   CHECK(ask(with(Action::reset, take("early", kFivePerSecond)), 0).remaining == 20);
   CHECK(ask(take("early", kFivePerSecond, 20), 0).verdict == Verdict::admitted);

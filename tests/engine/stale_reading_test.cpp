@@ -37,7 +37,7 @@ struct TestClock {
 };
 
 struct TwoWorkers {
-  Engine engine{Options{.max_keys = 1024}};
+  Engine engine{Options{}};
   TestClock clock{.now = kStart + kAge};
   std::unique_ptr<Worker> early = engine.enroll();
   std::unique_ptr<Worker> late = engine.enroll(clock.source());  // decides by an old reading
@@ -107,9 +107,7 @@ TEST_CASE("threads that ask for exactly what there is are all admitted") {
     return ticks_from_ns(
         static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()));
   };
-  // Twice the room: a thread that loses the race for a slot may hold the last room for a moment, and
-  // this is about tokens.
-  Engine engine(Options{.max_keys = 2 * kRounds * kKeys});
+  Engine engine(Options{});
   std::atomic<int> arrived{0};
   std::atomic<int> refused{0};
   const auto ask = [&](bool backwards) {

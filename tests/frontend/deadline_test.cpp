@@ -64,7 +64,6 @@ class Fixture {
  private:
   static engine::Options options() {
     engine::Options options;
-    options.max_keys = 4096;
     return options;
   }
   std::vector<std::byte> memory_;

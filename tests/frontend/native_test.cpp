@@ -54,7 +54,6 @@ class Fixture {
  private:
   static engine::Options options() {
     engine::Options options;
-    options.max_keys = 4096;
     options.policies = {{"partner", protocol::policy_id("partner"), {kDayNs, 1, 3}}};
     return options;
   }

@@ -280,8 +280,8 @@ class NativeModel {
 // One connection to one front end, and the model beside it.
 class NativeRun {
  public:
-  explicit NativeRun(std::size_t max_keys)
-      : engine_({.max_keys = max_keys, .policies = native_policies(), .secret = {}}),
+  explicit NativeRun(std::size_t memory_bytes)
+      : engine_({.memory_limit_bytes = memory_bytes, .policies = native_policies(), .secret = {}}),
         worker_(engine_.enroll()),
         pool_(pool_memory()),
         native_(*worker_, pool_, counters_, frontend::Identity{77, 5}, {.stats = &numbers_}),
@@ -536,7 +536,8 @@ inline void check_native_input(Bytes input) {
     state = state * 6'364'136'223'846'793'005 + 1'442'695'040'888'963'407;
     return state >> 33;
   };
-  const std::size_t max_keys = (flags & 2) != 0 ? 2 : 4096;
+  // None at all, so that every new key finds the table full; or plenty.
+  const std::size_t memory_bytes = (flags & 2) != 0 ? 0 : std::size_t{64} << 20;
   const std::uint64_t start_ns =
       (flags & 4) != 0 ? engine::kMaxNow / engine::kTicksPerNs : 1'000'000'000'000;
   constexpr std::uint64_t kSteps[] = {0, 1, 1'000, 333'333'333, 30'000'000'000, 86'400'000'000'000};
@@ -546,7 +547,7 @@ inline void check_native_input(Bytes input) {
   if ((flags & 1) != 0) stream = encoded(protocol::Hello{});
   stream.insert(stream.end(), input.begin() + 2, input.end());
 
-  NativeRun chunked(max_keys);
+  NativeRun chunked(memory_bytes);
   bool goes_on = true;
   std::uint64_t now_ns = start_ns;
   for (Bytes rest = stream; !rest.empty() && goes_on;) {
@@ -557,7 +558,7 @@ inline void check_native_input(Bytes input) {
     rest = rest.subspan(size);
   }
   if (step_ns != 0 || stream.empty()) return;
-  NativeRun whole(max_keys);
+  NativeRun whole(memory_bytes);
   static_cast<void>(whole.receive(stream, {engine::ticks_from_ns(start_ns), start_ns / 1000}));
   if (whole.has_refused_stats()) return;
   require(whole.replies() == chunked.replies(), "chunks are answered otherwise than the whole");

@@ -6,6 +6,7 @@
 
 #include "server/config.hpp"
 #include "server/cpus.hpp"
+#include "server/memory.hpp"
 
 namespace pail::server {
 namespace {
@@ -31,16 +32,17 @@ TEST_CASE("the defaults") {
 TEST_CASE("everything at once") {
   const auto config = parse({"--listen",         "127.0.0.1:0", "--listen",
                              "unix:/tmp/x.sock", "--shards",    "3",
-                             "--keys",           "1000",        "--policy",
+                             "--memory",         "64MiB",       "--policy",
                              "partner=10/s,20",  "--policy",    "free=1/min,5",
                              "--tcp-congestion", "cubic",       "--ready-file",
                              "/tmp/ready",       "--io",        "uring",
                              "--log-format",     "json",        "--log-level",
-                             "warning"});
+                             "warning",          "--on-full",   "admit"});
   REQUIRE(config);
   CHECK(config->listen.size() == 2);
   CHECK(config->shards == 3);
-  CHECK(config->keys == 1000);
+  CHECK(config->memory_bytes == std::size_t{64} << 20);
+  CHECK(config->on_full == engine::OnFull::admit);
   REQUIRE(config->policies.size() == 2);
   CHECK(config->policies[0].name == "partner");
   CHECK(config->policies[0].id == protocol::policy_id("partner"));
@@ -87,6 +89,14 @@ TEST_CASE("limits are of the whole server, and shared out to the shards") {
   CHECK(config->limits.long_turn_us == 700);
 }
 
+TEST_CASE("a memory limit bounds the table where nobody said") {
+  CHECK(bytes_within_limit(1000, "max") == 1000);
+  CHECK(bytes_within_limit(1000, "") == 1000);
+  CHECK(bytes_within_limit(1000, "600") == 600);
+  CHECK(bytes_within_limit(1000, "9223372036854771712") == 1000);
+  CHECK(default_table_bytes() >= kMinTableBytes);
+}
+
 TEST_CASE("what is wrong is said") {
   struct {
     std::vector<const char*> arguments;
@@ -104,7 +114,9 @@ TEST_CASE("what is wrong is said") {
       {{"--ready-file", ""}, "--ready-file: the value is empty"},
       {{"--listen", ""}, "--listen: the value is empty"},
       {{"--shards", "65"}, "--shards"},
-      {{"--keys", "0"}, "--keys"},
+      {{"--memory", "15MiB"}, "--memory"},
+      {{"--memory", "much"}, "--memory"},
+      {{"--on-full", "evict"}, "--on-full"},
       {{"--policy", "noequals"}, "--policy noequals"},
       {{"--policy", "a=1/366d,5"}, "too long"},
       {{"--policy", "a=1/s,1", "--policy", "a=2/s,1"}, "a"},

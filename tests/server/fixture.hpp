@@ -20,7 +20,7 @@ inline server::Config local_config(server::IoChoice io = server::IoChoice::uring
   server::Config config;
   config.listen = {*protocol::parse_address("127.0.0.1:0")};
   config.shards = shards;
-  config.keys = 4096;
+  config.memory_bytes = std::size_t{64} << 20;
   config.io = io;
   return config;
 }
