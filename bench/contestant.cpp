@@ -25,8 +25,6 @@ std::vector<std::string> pail_command(const Arena& arena, const std::string& add
           address,
           "--tcp-congestion",
           arena.congestion,
-          "--keys",
-          fmt::format("{}", arena.keys),
           "--policy",
           "bench=100/s,100"};
 }

@@ -86,7 +86,7 @@ printf '%-14s %9s %9s %15s %7s %12s %14s\n' crowd 'alone us' 'with us' 'ratio' '
 for crowd in $crowds; do
   kind=${crowd%%:*} count=${crowd##*:}
   rm -f "$work"/*
-  taskset -c "$server_cpu" "$bin/paild" --shards 1 --listen 127.0.0.1:0 --io "$io" --keys 400000 \
+  taskset -c "$server_cpu" "$bin/paild" --shards 1 --listen 127.0.0.1:0 --io "$io" \
     --tcp-congestion cubic --ready-file "$work/ready.json" >"$work/paild.out" 2>"$work/paild.err" &
   paild_pid=$!
   await "$work/ready.json" "$paild_pid"
