@@ -99,6 +99,7 @@ class Table {
     // Plain: the seat's thread only. Retired arrays in the order of their stamps.
     Array* retired_first = nullptr;
     Array* retired_last = nullptr;
+    unsigned retired_in_turn = 0;
     std::size_t unfinished_segment = 0;  // 1 + the one that the sweep is migrating; 0 none
     // Written by the seat's thread (so no RMW is needed), read by stats(); relaxed, they are
     // counts.
@@ -181,7 +182,12 @@ class Table {
                         Ticks clock) noexcept;
   ArrayRef open_segment(Seat& seat, std::size_t segment) noexcept;
   ArrayRef link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clock, Need need) noexcept;
-  std::uint64_t estimate_live(ArrayRef at, Ticks born) const noexcept;
+  std::uint64_t estimate_above(ArrayRef at, Ticks since) const noexcept;
+  std::uint32_t lines_for_recent(ArrayRef at, Ticks clock) const noexcept;
+  // Who was idle at this moment already is not likely to come again.
+  [[nodiscard]] static constexpr Ticks not_recent(Ticks clock) noexcept {
+    return clock > Sizing::kRecentTicks ? clock - Sizing::kRecentTicks : 0;
+  }
   bool seems_idle(ArrayRef at, Ticks clock, std::uint32_t look) const noexcept;
   Array* make_array(Seat& seat, std::size_t segment, Ticks born, std::uint32_t lines,
                     std::uint32_t previous_slots, Need need) noexcept;

@@ -84,8 +84,7 @@ auto Table<Traits>::link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clo
                          Need need) noexcept -> ArrayRef {
   if (const ArrayRef next{at->next.load(std::memory_order_acquire)}) return next;
   const Ticks born = Traits::flaw() == Flaw::born_not_monotone ? clock : raise_floor(clock);
-  const std::uint64_t live = estimate_live(at, born);
-  std::uint32_t lines = Sizing::lines_for(live, at.lines());
+  std::uint32_t lines = lines_for_recent(at, born);
   // Where entries are still arriving, those present are not the measure.
   if (segments_[segment].load(std::memory_order_acquire) != at.bits()) {
     lines = std::max(lines, 2 * at.lines());
@@ -94,7 +93,7 @@ auto Table<Traits>::link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clo
   if (need == Need::growth && lines <= at.lines()) need = Need::reclaim;
 
   Array* array = make_array(seat, segment, born, lines, at.slots(), need);
-  if (array == nullptr && need == Need::growth && live < at->grow_at) {
+  if (array == nullptr && need == Need::growth && estimate_above(at, born) < at->grow_at) {
     // No memory to grow; but dropping what is idle makes room without.
     lines = at.lines();
     array = make_array(seat, segment, born, lines, at.slots(), Need::reclaim);
@@ -122,15 +121,23 @@ Ticks Table<Traits>::raise_floor(Ticks clock) noexcept {
   return std::max(seen, clock);
 }
 
-// Live entries, from a sample where the array is large: prints are spread evenly.
+// Entries whose word is above `since`, from a sample where the array is large: prints are spread
+// evenly.
 template <class Traits>
-std::uint64_t Table<Traits>::estimate_live(ArrayRef at, Ticks born) const noexcept {
+std::uint64_t Table<Traits>::estimate_above(ArrayRef at, Ticks since) const noexcept {
   const std::uint32_t sample = std::min(at.slots(), Sizing::kSampleSlots);
-  std::uint64_t live = 0;
+  std::uint64_t above = 0;
   for (std::uint32_t i = 0; i < sample; ++i) {
-    live += (at->slot(i).word.load(std::memory_order_relaxed) & ~kFrozen) > born ? 1U : 0U;
+    above += (at->slot(i).word.load(std::memory_order_relaxed) & ~kFrozen) > since ? 1U : 0U;
   }
-  return (live * at.slots() + sample - 1) / sample;
+  return (above * at.slots() + sample - 1) / sample;
+}
+
+// For the live, and for those that are idle but likely to come again: a word tells when its key was
+// last in use.
+template <class Traits>
+std::uint32_t Table<Traits>::lines_for_recent(ArrayRef at, Ticks clock) const noexcept {
+  return Sizing::lines_for(estimate_above(at, not_recent(clock)), at.lines());
 }
 
 template <class Traits>
@@ -307,6 +314,7 @@ void Table<Traits>::retire(Seat& seat, Array* array) noexcept {
   SeatState& own = seat.own;
   (own.retired_first == nullptr ? own.retired_first : own.retired_last->retired_link) = array;
   own.retired_last = array;
+  ++own.retired_in_turn;
   count(own.arrays_retired);
   if (Traits::flaw() == Flaw::free_at_once) free_retired(seat);
 }
@@ -319,7 +327,9 @@ void Table<Traits>::free_retired(Seat& seat) noexcept {
     return;
   const std::uint64_t horizon =
       Traits::flaw() == Flaw::free_at_once ? ~std::uint64_t{0} : threads_.horizon();
-  for (unsigned i = 0; i < Sizing::kFreesPerTurn && own.retired_first != nullptr; ++i) {
+  const unsigned most = std::max(Sizing::kFreesPerTurn, 2 * own.retired_in_turn);
+  own.retired_in_turn = 0;
+  for (unsigned i = 0; i < most && own.retired_first != nullptr; ++i) {
     Array* array = own.retired_first;
     if (array->retired_stamp >= horizon) return;
     own.retired_first = array->retired_link;

@@ -45,10 +45,10 @@ std::uint32_t Table<Traits>::sweep_segment(Participant& participant, std::size_t
     if (at.lines() <= Sizing::lines_for(0, at.lines())) return 0;  // small enough for none
     looked = std::min(at.slots(), Sizing::kGlanceSlots);
     if (!seems_idle(at, clock, looked)) return looked;
-    const std::uint64_t live = estimate_live(at, std::max(clock, at->born));
     looked += std::min(at.slots(), Sizing::kSampleSlots);
     // Less than a quarter saved is not worth the copying.
-    if (Sizing::lines_for(live, at.lines()) > at.lines() - at.lines() / 4) return looked;
+    const std::uint32_t lines = lines_for_recent(at, std::max(clock, at->born));
+    if (lines > at.lines() - at.lines() / 4) return looked;
     if (!link(seat, segment, at, clock, Need::reclaim)) return looked;
   }
   const std::uint32_t step = std::min(at.slots(), Sizing::kSampleSlots);
@@ -59,17 +59,17 @@ std::uint32_t Table<Traits>::sweep_segment(Participant& participant, std::size_t
   return looked + step;
 }
 
-// A glance at a few slots, elsewhere each time: is less than a third of them live?
+// A glance at a few slots, elsewhere each time: is less than a third of them in use?
 template <class Traits>
 bool Table<Traits>::seems_idle(ArrayRef at, Ticks clock, std::uint32_t look) const noexcept {
   const std::uint32_t begin = static_cast<std::uint32_t>(clock >> kRetryShift) * look % at.slots();
-  const Ticks floor = std::max(clock, at->born);
-  std::uint32_t live = 0;
+  const Ticks since = not_recent(std::max(clock, at->born));
+  std::uint32_t used = 0;
   for (std::uint32_t i = 0; i < look; ++i) {
     const Word word = at->slot((begin + i) % at.slots()).word.load(std::memory_order_relaxed);
-    live += (word & ~kFrozen) > floor ? 1U : 0U;
+    used += (word & ~kFrozen) > since ? 1U : 0U;
   }
-  return live * 3 < look;
+  return used * 3 < look;
 }
 
 template <class Traits>

@@ -25,12 +25,17 @@ struct LiveSizing {
   // keys.
   static constexpr std::uint32_t kSampleSlots = 512;
   static constexpr std::uint32_t kGlanceSlots = 32;
-  // A freed block costs a tenth of a microsecond; a chunk that goes back to the kernel, 60 us.
+  // A freed block costs a tenth of a microsecond; a chunk that goes back to the kernel, 60 us. So
+  // many in a turn, or twice what the turn retired: so that what waits does not grow.
   static constexpr unsigned kFreesPerTurn = 64;
+  // A key that was idle for no longer than this is likely to come again, so room is kept for it:
+  // arrays made for the live alone would be full again at once, and replaced without end, where
+  // keys are idle between two takes (a limit of 100/s forgets a take after 10 ms).
+  static constexpr Ticks kRecentTicks = ticks_from_ns(1'000'000'000);
 
   // A new array is filled to 0.55.
-  static std::uint32_t lines_for(std::uint64_t live, std::uint32_t) noexcept {
-    return static_cast<std::uint32_t>((live * 20 / 11 + 4) / 4);
+  static std::uint32_t lines_for(std::uint64_t keys, std::uint32_t) noexcept {
+    return static_cast<std::uint32_t>((keys * 20 / 11 + 4) / 4);
   }
 
   // Grows when filled to between 0.75 and 0.85, by segment: if all of them grew at the same fill,
