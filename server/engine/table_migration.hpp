@@ -134,10 +134,13 @@ std::uint64_t Table<Traits>::estimate_above(ArrayRef at, Ticks since) const noex
 }
 
 // For the live, and for those that are idle but likely to come again: a word tells when its key was
-// last in use.
+// last in use. At the memory limit the latter may not keep more than half of what there is.
 template <class Traits>
 std::uint32_t Table<Traits>::lines_for_recent(ArrayRef at, Ticks clock) const noexcept {
-  return Sizing::lines_for(estimate_above(at, not_recent(clock)), at.lines());
+  const std::uint32_t recent =
+      Sizing::lines_for(estimate_above(at, not_recent(clock)), at.lines());
+  if (!memory_.at_limit() || recent <= at.lines() / 2) return recent;
+  return std::max(at.lines() / 2, Sizing::lines_for(estimate_above(at, clock), at.lines()));
 }
 
 template <class Traits>

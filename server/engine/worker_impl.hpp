@@ -71,10 +71,10 @@ struct Take {
   }
 };
 
-// As many segments as keep an array of a full table at some 64 KiB: so many that replacing one is
+// As many segments as keep an array of a full table at some 256 KiB: so many that replacing one is
 // microseconds, so few that the pointers to them stay in the cache and headers are no burden.
 [[nodiscard]] constexpr TableOptions table_options(std::size_t memory_limit_bytes) noexcept {
-  constexpr std::size_t kArrayBytes = std::size_t{64} << 10;
+  constexpr std::size_t kArrayBytes = std::size_t{256} << 10;
   constexpr unsigned kLeastBits = 4;
   constexpr unsigned kMostBits = 16;
   const auto bits = static_cast<unsigned>(std::bit_width(memory_limit_bytes / kArrayBytes));
