@@ -44,6 +44,7 @@ class Walk {
  private:
   // Looks for the key in the present array. True: the operation is done.
   [[nodiscard]] bool visit() noexcept {
+    floor_ = table_.floor();
     Probe<Traits> probe(at_, print_);
     for (;;) {
       switch (probe.look()) {
@@ -144,7 +145,7 @@ class Walk {
     const Ticks clock = read_clock();
     if (Traits::flaw() == Flaw::no_born_floor) return clock;
     if (Traits::flaw() == Flaw::born_not_monotone) return std::max(clock, at_->born);
-    return std::max(clock, table_.floor());
+    return std::max(clock, floor_);
   }
 
   // No key of the segment was ever written. False: done.
@@ -184,6 +185,7 @@ class Walk {
   Decide& decide_;
 
   ArrayRef at_;
+  Ticks floor_ = 0;      // not before at_->born
   Word carry_ = 0;       // the value the key was last frozen at, if not 0
   bool current_ = true;  // at_ is where the segment pointed when the walk began
   bool busy_ = false;    // the segment migrates, or should
@@ -199,10 +201,12 @@ inline Outcome Table<Traits>::update(Participant& participant, KeyHash hash, Acc
   // Acquire: pairs with the CAS in migrate() or open_segment() that put the array here.
   const ArrayRef at{segments_[segment_of(hash)].load(std::memory_order_acquire)};
   if (at && Traits::flaw() == Flaw::none) [[likely]] {
+    // Before the word, so that a word is decided on at once after it was seen.
+    const Ticks floor = this->floor();
     if (Slot* const slot = find_near(at, print_of(hash))) [[likely]] {
       Word word = slot->word.load(std::memory_order_acquire);
       while ((word & kFrozen) == 0) [[likely]] {
-          const std::optional<Word> next = decide(word, std::max(read(clock), floor()));
+          const std::optional<Word> next = decide(word, std::max(read(clock), floor));
           if (!next) return Outcome::unchanged;
           assert(*next != 0 && (*next & kFrozen) == 0);
           if (slot->word.compare_exchange_strong(word, *next, std::memory_order_acq_rel,

@@ -151,6 +151,7 @@ struct Sizing {
   static constexpr std::uint32_t kSampleSlots = kMaxSlots;
   static constexpr std::uint32_t kGlanceSlots = kMaxSlots;
   static constexpr unsigned kFreesPerTurn = 8;
+  static constexpr engine::Ticks kRecentTicks = 0;  // sizes are given, below
 
   static std::uint32_t lines_for(std::uint64_t, std::uint32_t before) noexcept {
     return setting().next_slots[before];
