@@ -17,10 +17,10 @@ enum class Own : std::uint8_t {
   shards,
   connections,
   resident_bytes,  // of the whole process
-  keys,          // entries in the table, those that are idle and not yet forgotten included
-  table_bytes,   // resident
-  memory_limit,  // of them
-  keys_refused,  // takes that found no room for their key
+  keys,            // entries in the table, those that are idle and not yet forgotten included
+  table_bytes,     // resident
+  memory_limit,    // of them
+  keys_refused,    // takes that found no room for their key
 };
 constexpr std::array<std::string_view, 8> kOwnLabels = {
     "uptime_ms", "shards",      "connections",  "resident_bytes",

@@ -100,7 +100,7 @@ TEST_CASE("what is not here says what is") {
 
 TEST_CASE("what tools ask about the server") {
   const Numbers numbers;
-  RespTalk talk({.max_keys = 16}, {.stats = &numbers});
+  RespTalk talk({}, {.stats = &numbers});
   const std::string info = talk.ask({"INFO"});
   for (const char* line : {"\r\nredis_version:7.4.0\r\n", "\r\nuptime_in_seconds:90061\r\n",
                            "\r\nconnected_clients:7\r\n", "\r\nused_memory:0\r\n",
@@ -125,7 +125,7 @@ TEST_CASE("what tools ask about the server") {
 
 TEST_CASE("without a token nothing is told and little is read") {
   const Door door;
-  RespTalk talk({.max_keys = 16}, {.gate = &door});
+  RespTalk talk({}, {.gate = &door});
   CHECK_FALSE(talk.session().is_greeted());
   CHECK(talk.ask({"PING"}) == "-NOAUTH Authentication required.\r\n");
   CHECK(talk.ask({"CL.THROTTLE", "k", "0", "1", "60"}) == "-NOAUTH Authentication required.\r\n");
@@ -160,7 +160,7 @@ TEST_CASE("without a token nothing is told and little is read") {
 
 TEST_CASE("a token that is gone ends its connections") {
   Door door;
-  RespTalk talk({.max_keys = 16}, {.gate = &door});
+  RespTalk talk({}, {.gate = &door});
   CHECK(talk.renew() == Outcome::keep);
   CHECK(talk.ask({"AUTH", "a-good-token-of-16"}) == "+OK\r\n");
   door.gone = 2;

@@ -22,7 +22,7 @@ namespace pail::test {
 
 class RespTalk {
  public:
-  explicit RespTalk(engine::Options options = {.max_keys = 4096}, frontend::Services services = {})
+  explicit RespTalk(engine::Options options = {}, frontend::Services services = {})
       : engine_(options),
         worker_(engine_.enroll()),
         memory_(4 * 1024 * 1024),
