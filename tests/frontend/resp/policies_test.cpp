@@ -12,7 +12,7 @@ namespace {
 
 engine::Options with_policies() {
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
-  engine::Options options{.max_keys = 4096};
+  engine::Options options;
   const auto add = [&](const char* name, engine::Algorithm algorithm) -> engine::PolicySpec& {
     engine::PolicySpec spec{name, protocol::policy_id(name), {}};
     spec.algorithm = algorithm;
