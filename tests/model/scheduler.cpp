@@ -247,7 +247,10 @@ void World::tell(std::string_view what) {
 
 void World::before_access(const void* cell, std::uint64_t value, bool is_relaxed) {
   if (!is_scheduling_) return;
-  if (is_random() || (!is_relaxed && !arena_.is_final(cell, value))) point();
+  // Relaxed reads of an array's slots are estimates; a relaxed cell elsewhere is an access like
+  // others.
+  const bool is_hint = is_relaxed && arena_.contains(cell);
+  if (is_random() || (!is_hint && !arena_.is_final(cell, value))) point();
   if (arena_.is_freed(cell)) {
     if (is_tracing_) tell("touches " + arena_.describe(cell));
     stop_run("a freed array is touched");
