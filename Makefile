@@ -4,7 +4,7 @@
 #   make test     build, then run every test
 #   make demo     three gateways share one limit, told as a table
 #   make build    everything, tests too: the binaries are in build/release/bin
-#   make asan     every test under the address and undefined-behaviour sanitizers
+#   make asan     the tests under the address and undefined-behaviour sanitizers
 #   make tsan     engine, table, client and epoll tests under the thread sanitizer
 #   make fuzz     every fuzzer for FUZZ_SECONDS (60), with clang, from the golden vectors on
 #   make compare  Pail beside Redis and memcached, which it installs: rates, latencies, bytes a key
@@ -33,7 +33,7 @@ run: dependencies
 	@exec $(BIN)/paild
 
 test: build
-	@ctest --test-dir build/release --output-on-failure
+	@ctest --test-dir build/release --output-on-failure --parallel $(JOBS)
 
 demo: dependencies
 	$(call build,release,three_gateways)
@@ -41,11 +41,11 @@ demo: dependencies
 
 asan: dependencies
 	$(call build,asan)
-	@ctest --test-dir build/asan --output-on-failure
+	@ctest --test-dir build/asan --output-on-failure --parallel $(JOBS) -LE once
 
 tsan: dependencies
 	$(call build,tsan,engine_tests stress_tests client_tests client_server_tests)
-	@ctest --test-dir build/tsan --output-on-failure -L tsan
+	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) -L tsan
 
 fuzz: dependencies
 	@packaging/install-dependencies.sh packaging/fuzz-packages.txt
