@@ -182,8 +182,13 @@ class Table {
                         Ticks clock) noexcept;
   ArrayRef open_segment(Seat& seat, std::size_t segment) noexcept;
   ArrayRef link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clock, Need need) noexcept;
-  std::uint64_t estimate_above(ArrayRef at, Ticks since) const noexcept;
-  std::uint32_t lines_for_recent(ArrayRef at, Ticks clock) const noexcept;
+  // Entries that are not idle, and those that were not a while ago.
+  struct Used {
+    std::uint64_t live = 0;
+    std::uint64_t recent = 0;
+  };
+  Used count_used(ArrayRef at, Ticks clock) const noexcept;
+  std::uint32_t lines_for(ArrayRef at, const Used& used) const noexcept;
   // Who was idle at this moment already is not likely to come again.
   [[nodiscard]] static constexpr Ticks not_recent(Ticks clock) noexcept {
     return clock > Sizing::kRecentTicks ? clock - Sizing::kRecentTicks : 0;

@@ -84,7 +84,8 @@ auto Table<Traits>::link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clo
                          Need need) noexcept -> ArrayRef {
   if (const ArrayRef next{at->next.load(std::memory_order_acquire)}) return next;
   const Ticks born = Traits::flaw() == Flaw::born_not_monotone ? clock : raise_floor(clock);
-  std::uint32_t lines = lines_for_recent(at, born);
+  const Used used = count_used(at, born);
+  std::uint32_t lines = lines_for(at, used);
   // Where entries are still arriving, those present are not the measure.
   if (segments_[segment].load(std::memory_order_acquire) != at.bits()) {
     lines = std::max(lines, 2 * at.lines());
@@ -93,7 +94,7 @@ auto Table<Traits>::link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clo
   if (need == Need::growth && lines <= at.lines()) need = Need::reclaim;
 
   Array* array = make_array(seat, segment, born, lines, at.slots(), need);
-  if (array == nullptr && need == Need::growth && estimate_above(at, born) < at->grow_at) {
+  if (array == nullptr && need == Need::growth && used.live < at->grow_at) {
     // No memory to grow; but dropping what is idle makes room without.
     lines = at.lines();
     array = make_array(seat, segment, born, lines, at.slots(), Need::reclaim);
@@ -121,26 +122,28 @@ Ticks Table<Traits>::raise_floor(Ticks clock) noexcept {
   return std::max(seen, clock);
 }
 
-// Entries whose word is above `since`, from a sample where the array is large: prints are spread
-// evenly.
+// From a sample where the array is large: prints are spread evenly.
 template <class Traits>
-std::uint64_t Table<Traits>::estimate_above(ArrayRef at, Ticks since) const noexcept {
+auto Table<Traits>::count_used(ArrayRef at, Ticks clock) const noexcept -> Used {
   const std::uint32_t sample = std::min(at.slots(), Sizing::kSampleSlots);
-  std::uint64_t above = 0;
+  const Ticks since = not_recent(clock);
+  Used used;
   for (std::uint32_t i = 0; i < sample; ++i) {
-    above += (at->slot(i).word.load(std::memory_order_relaxed) & ~kFrozen) > since ? 1U : 0U;
+    const Word word = at->slot(i).word.load(std::memory_order_relaxed) & ~kFrozen;
+    used.live += word > clock ? 1U : 0U;
+    used.recent += word > since ? 1U : 0U;
   }
-  return (above * at.slots() + sample - 1) / sample;
+  const auto in_all = [&](std::uint64_t seen) { return (seen * at.slots() + sample - 1) / sample; };
+  return {.live = in_all(used.live), .recent = in_all(used.recent)};
 }
 
 // For the live, and for those that are idle but likely to come again: a word tells when its key was
 // last in use. At the memory limit the latter may not keep more than half of what there is.
 template <class Traits>
-std::uint32_t Table<Traits>::lines_for_recent(ArrayRef at, Ticks clock) const noexcept {
-  const std::uint32_t recent =
-      Sizing::lines_for(estimate_above(at, not_recent(clock)), at.lines());
+std::uint32_t Table<Traits>::lines_for(ArrayRef at, const Used& used) const noexcept {
+  const std::uint32_t recent = Sizing::lines_for(used.recent, at.lines());
   if (!memory_.at_limit() || recent <= at.lines() / 2) return recent;
-  return std::max(at.lines() / 2, Sizing::lines_for(estimate_above(at, clock), at.lines()));
+  return std::max(at.lines() / 2, Sizing::lines_for(used.live, at.lines()));
 }
 
 template <class Traits>

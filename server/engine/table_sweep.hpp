@@ -47,7 +47,7 @@ std::uint32_t Table<Traits>::sweep_segment(Participant& participant, std::size_t
     if (!seems_idle(at, clock, looked)) return looked;
     looked += std::min(at.slots(), Sizing::kSampleSlots);
     // Less than a quarter saved is not worth the copying.
-    const std::uint32_t lines = lines_for_recent(at, std::max(clock, at->born));
+    const std::uint32_t lines = lines_for(at, count_used(at, std::max(clock, at->born)));
     if (lines > at.lines() - at.lines() / 4) return looked;
     if (!link(seat, segment, at, clock, Need::reclaim)) return looked;
   }
