@@ -20,8 +20,12 @@ endif()
 # The flags' library makes the longest compilations there are, for code that runs once: these sources
 # are not optimized beyond what is cheap.
 function(pail_command_line_sources)
-  set_source_files_properties(${ARGN} PROPERTIES
-    COMPILE_OPTIONS "$<IF:$<BOOL:${PAIL_SANITIZE}>,-O0,$<$<CONFIG:Release>:-O1>>")
+  if(PAIL_SANITIZE)
+    set(effort -O0)
+  else()
+    set(effort $<$<CONFIG:Release>:-O1>)
+  endif()
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${effort}")
 endfunction()
 
 # Faster builds where the tools are there; nothing depends on them.
