@@ -128,6 +128,7 @@ int run(const Arguments& arguments) {
   pail::ClientOptions options;
   options.deadline = options.connect_timeout = arguments.timeout;
   options.name = "pail";
+  options.on_failure = pail::OnFailure::report;
   options.token = arguments.token;
   if (!arguments.token_file.empty()) {
     auto token = pail::token_from_file(arguments.token_file);

@@ -46,7 +46,7 @@ Connection::~Connection() = default;
 
 Result<std::unique_ptr<Connection>> Connection::open(const ConnectionOptions& options,
                                                      Time deadline) {
-  auto socket = Socket::connect(options.address, options.tcp_congestion, deadline);
+  auto socket = Socket::connect(options.address, options.tcp_congestion, deadline, options.cancel);
   if (!socket) return tl::unexpected(std::move(socket).error());
   auto bell = Bell::make();
   if (!bell) return tl::unexpected(std::move(bell).error());

@@ -50,6 +50,7 @@ struct ConnectionOptions {
   std::string_view token;
   std::string_view client_name;
   std::size_t max_in_flight = 1024;
+  Bell* cancel = nullptr;  // rung, it ends open() as its deadline does
 };
 
 // A reply that outlives its buffer: `reply.body` is moved to `text`.
@@ -84,8 +85,8 @@ class Connection {
 
   Connection(Socket socket, Bell bell, const ConnectionOptions& options);
   [[nodiscard]] Result<void> greet(const ConnectionOptions& options, Time deadline);
-  [[nodiscard]] Result<void> send_greeting(protocol::Bytes hello, Time deadline);
-  [[nodiscard]] Result<void> receive_greeting(Time deadline);
+  [[nodiscard]] Result<void> send_greeting(protocol::Bytes hello, Time deadline, Bell* cancel);
+  [[nodiscard]] Result<void> receive_greeting(Time deadline, Bell* cancel);
   [[nodiscard]] Result<void> on_greeting(protocol::Bytes frame);
 
   void look_at_notices(Lock& lock, Time now);

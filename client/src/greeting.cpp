@@ -18,11 +18,13 @@ Result<void> Connection::greet(const ConnectionOptions& options, Time deadline) 
   const std::size_t size = protocol::encode(hello, bytes);
 
   clock_.sent_at = Clock::now();
-  if (auto sent = send_greeting(protocol::Bytes(bytes).first(size), deadline); !sent) return sent;
-  return receive_greeting(deadline);
+  if (auto sent = send_greeting(protocol::Bytes(bytes).first(size), deadline, options.cancel);
+      !sent)
+    return sent;
+  return receive_greeting(deadline, options.cancel);
 }
 
-Result<void> Connection::send_greeting(protocol::Bytes hello, Time deadline) {
+Result<void> Connection::send_greeting(protocol::Bytes hello, Time deadline, Bell* cancel) {
   while (!hello.empty()) {
     const auto transfer = socket_.send(hello);
     hello = hello.subspan(transfer.bytes);
@@ -32,7 +34,7 @@ Result<void> Connection::send_greeting(protocol::Bytes hello, Time deadline) {
                                        std::system_category().message(transfer.error)});
     }
     if (transfer.outcome == Socket::Outcome::would_block &&
-        !socket_.wait_for(false, true, deadline).writable) {
+        !socket_.wait_for(false, true, deadline, cancel).writable) {
       return tl::unexpected(
           Error{ErrorCode::timeout, where("the greeting could not be sent in time")});
     }
@@ -40,9 +42,9 @@ Result<void> Connection::send_greeting(protocol::Bytes hello, Time deadline) {
   return {};
 }
 
-Result<void> Connection::receive_greeting(Time deadline) {
+Result<void> Connection::receive_greeting(Time deadline, Bell* cancel) {
   for (;;) {
-    if (!socket_.wait_for(true, false, deadline).readable) {
+    if (!socket_.wait_for(true, false, deadline, cancel).readable) {
       return tl::unexpected(
           Error{ErrorCode::timeout,
                 where("connected, but the greeting was not answered in time (is it a Pail server, "

@@ -12,6 +12,15 @@ Limit Limit::policy(std::string_view name) {
   return limit;
 }
 
+Limit Limit::with_numbers(std::uint32_t count, std::chrono::nanoseconds period,
+                          std::uint32_t burst) const {
+  Limit limit = *this;
+  limit.count_ = count;
+  limit.period_ = period;
+  limit.burst_ = burst;
+  return limit;
+}
+
 Limit Limit::rate(std::uint32_t count, std::chrono::nanoseconds period, std::uint32_t burst) {
   Limit limit;
   limit.count_ = count;

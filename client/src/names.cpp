@@ -30,6 +30,8 @@ std::string_view name(ErrorCode code) noexcept {
       return "overloaded";
     case ErrorCode::not_supported:
       return "not_supported";
+    case ErrorCode::circuit_open:
+      return "circuit_open";
     case ErrorCode::too_many_in_flight:
       return "too_many_in_flight";
     case ErrorCode::system:
@@ -48,6 +50,20 @@ std::string_view name(Decision::Status status) noexcept {
       return "shed";
     case Decision::Status::never:
       return "never";
+  }
+  return "unknown";
+}
+
+std::string_view name(Decision::Source source) noexcept {
+  switch (source) {
+    case Decision::Source::server:
+      return "server";
+    case Decision::Source::fallback_open:
+      return "fallback_open";
+    case Decision::Source::fallback_closed:
+      return "fallback_closed";
+    case Decision::Source::fallback_local:
+      return "fallback_local";
   }
   return "unknown";
 }

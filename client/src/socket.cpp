@@ -53,7 +53,7 @@ void set_flag(int fd, int level, int option) noexcept {
 }  // namespace
 
 Result<Socket> Socket::connect(std::string_view address, std::string_view tcp_congestion,
-                               Time deadline) {
+                               Time deadline, Bell* cancel) {
   const auto parsed = protocol::parse_address(address);
   if (!parsed) return tl::unexpected(Error{ErrorCode::bad_argument, parsed.error()});
 
@@ -78,15 +78,16 @@ Result<Socket> Socket::connect(std::string_view address, std::string_view tcp_co
     // EAGAIN: a Unix socket whose queue of connections is full. There is nothing to wait on, so
     // wait for nothing, briefly.
     if (errno == EAGAIN && Clock::now() < deadline) {
-      ::poll(nullptr, 0, 1);
-      continue;
+      pollfd bell{cancel != nullptr ? cancel->descriptor() : -1, POLLIN, 0};
+      if (::poll(&bell, 1, 1) == 0) continue;
+      return tl::unexpected(connect_error(address, ETIMEDOUT));
     }
     if (errno != EINPROGRESS && errno != EINTR) {
       return tl::unexpected(connect_error(address, errno == EAGAIN ? ETIMEDOUT : errno));
     }
     break;
   }
-  if (!socket.wait_for(false, true, deadline).writable) {
+  if (!socket.wait_for(false, true, deadline, cancel).writable) {
     return tl::unexpected(connect_error(address, ETIMEDOUT));
   }
   int error = 0;

@@ -33,10 +33,11 @@ class Bell {
 
 class Socket {
  public:
-  // `tcp_congestion` may be empty. Errors: bad_argument, timeout, connection_refused, unreachable,
-  // system.
+  // `tcp_congestion` may be empty; `cancel` rung is a deadline that passes. Errors: bad_argument,
+  // timeout, connection_refused, unreachable, system.
   [[nodiscard]] static Result<Socket> connect(std::string_view address,
-                                              std::string_view tcp_congestion, Time deadline);
+                                              std::string_view tcp_congestion, Time deadline,
+                                              Bell* cancel = nullptr);
 
   Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
   Socket& operator=(Socket&&) = delete;

@@ -28,6 +28,7 @@ const pail::Limit kSlow = pail::Limit::rate(10, 24h, kBudget);
 pail::ClientOptions waiting(std::chrono::nanoseconds deadline) {
   pail::ClientOptions options;
   options.deadline = deadline;
+  options.on_failure = pail::OnFailure::report;
   // Longer than a take's: under a sanitizer a greeting alone can cost 20 ms, and then nothing that
   // a case is about would happen.
   options.connect_timeout = std::max<std::chrono::nanoseconds>(deadline, 2s);

@@ -17,6 +17,7 @@ inline ClientOptions patient() {
   ClientOptions options;
   options.deadline = kPatience;
   options.connect_timeout = kPatience;
+  options.on_failure = OnFailure::report;
   return options;
 }
 

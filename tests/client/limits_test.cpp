@@ -34,6 +34,7 @@ PaildProcess start() {
 Client connect(const PaildProcess& paild) {
   pail::ClientOptions options;
   options.deadline = 30s;
+  options.on_failure = pail::OnFailure::report;
   options.connect_timeout = 30s;
   auto client = Client::connect(paild.address(), options);
   if (!client) FAIL("no connection: ", client.error().text);

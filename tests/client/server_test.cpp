@@ -31,6 +31,7 @@ pail::ClientOptions patient() {
   pail::ClientOptions options;
   options.deadline = 30s;
   options.connect_timeout = 30s;
+  options.on_failure = pail::OnFailure::report;
   return options;
 }
 

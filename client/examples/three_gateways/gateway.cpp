@@ -105,6 +105,8 @@ int main(int count, char** words) {
   // too.
   options.deadline = std::chrono::seconds(2);
   options.connect_timeout = std::chrono::seconds(5);
+  // It shows what the server says; one in production would rather let requests through.
+  options.on_failure = pail::OnFailure::report;
   auto client = pail::Client::connect(words[1], options);
   if (!client) {
     std::cerr << words[2] << ": " << client.error().text << '\n';

@@ -4,7 +4,7 @@
 //   if (!client) return fail(client.error().text);
 //   const auto limit = pail::Limit::rate(100, std::chrono::seconds(1), 20);
 //   auto decision = client->take(limit, "partner-a");
-//   if (!decision)                  ...  // no decision: timeout, closed, ...: your policy
+//   if (!decision)                  ...  // the call is wrong: unknown_policy, bad_argument, ...
 //   else if (decision->admitted())  ...  // go ahead
 //   else                            ...  // 429, Retry-After:
 //   pail::http::retry_after_seconds(*decision)
@@ -12,8 +12,8 @@
 // Threads: every function may be called from any number of threads at once, but moving, assigning
 // and destroying a Client excludes all other use of it. Calls from many threads are in flight
 // together: what is asked while another thread is writing leaves in one segment with that thread's
-// next write. There is no thread of the library's own: the callers that wait do the reading and
-// writing in turn.
+// next write. The callers that wait do the reading and writing in turn; no thread of the library's
+// own stands between.
 //
 // Time: every call returns at its deadline at the latest (plus what the scheduler adds), whatever
 // the server does. A call that timed out tells the server so in advance (the request carries its
@@ -22,17 +22,25 @@
 // protection ends about 17 minutes after connecting, when the margin has grown to a second.
 //
 // Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each (a take_all: 17 KiB), and
-// about 80 KiB a connection.
+// about 80 KiB a connection; ClientOptions::local_keys.
 //
-// A connection that ended, whatever for, is replaced by the next call, within that call's deadline
-// (so a deadline has to leave time for two round trips more). A server that is about to stop says
-// so (GOAWAY): calls in flight are still answered. Otherwise they answer ErrorCode::closed, and
-// Error::maybe_charged says whether they had been sent: those are never sent again. One caller
-// connects at a time, and between two attempts there are 50 ms at least, doubled up to 1 s while
-// the server does not last, and up to half more at random; meanwhile calls answer
-// ErrorCode::closed, or what ended the connection, at once. Grants do not outlive their connection
-// (permits do), and a server that was started anew begins with full budgets. (Asynchronous calls,
-// leases and several servers are to come behind this interface.)
+// A connection that ended, whatever for, is replaced in the background, by the one thread that a
+// client may have of its own: a call that finds it gone waits for the new one, but not beyond its
+// deadline. A server that is about to stop says so (GOAWAY): calls in flight are still answered.
+// Otherwise their fate is unknown, and they are never sent again. Between two attempts to connect
+// there are 50 ms, doubled up to 500 ms while the server does not last, less up to half at random;
+// meanwhile calls do not wait at all. Grants do not outlive their connection (permits do), and a
+// server that was started anew begins with full budgets.
+//
+// A server that leaves ClientOptions::circuit_timeouts calls in a row unanswered is not asked any
+// more (ErrorCode::circuit_open) until it answers a PING, or a new connection's greeting; so a
+// server that hangs costs its deadline only a few times, not on every request.
+//
+// Without a decision of the server the failure policy decides, by default `open`: see failure.hpp.
+// take(), take_all() and acquire() then return a Decision that says so, and no Error; errors are
+// left for calls that are wrong and for what the server refuses to decide (unknown_policy,
+// table_full, ...). (Asynchronous calls, leases and several servers are to come behind this
+// interface.)
 #pragma once
 
 #include <chrono>
@@ -46,6 +54,7 @@
 
 #include <pail/decision.hpp>
 #include <pail/error.hpp>
+#include <pail/failure.hpp>
 #include <pail/limit.hpp>
 #include <pail/stats.hpp>
 
@@ -54,8 +63,22 @@ namespace pail {
 struct ClientOptions {
   // How long a call may take where the call does not say; 1 us to 1 hour.
   std::chrono::nanoseconds deadline = std::chrono::milliseconds(5);
-  // How long connecting may take, the greeting included; 1 us to 1 hour.
+  // How long connect() may take, the greeting included; a quarter of it is what an attempt in the
+  // background may take. 1 us to 1 hour.
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(1);
+  // Whether connect() fails where no server is reached. If not, the failure policy decides until
+  // one is.
+  bool must_connect = true;
+  // What becomes of take(), take_all() and acquire() without a decision.
+  OnFailure on_failure = OnFailure::open;
+  // Of OnFailure::local: a bucket is this part of its limit (rate and burst). As many as there are
+  // gateways, and together they keep the limit; 1 to 256.
+  std::uint32_t local_gateways = 8;
+  // Keys that local buckets remember, 16 bytes each, from the first fallback on; at most 2^24.
+  std::size_t local_keys = 16'384;
+  // Calls that must time out in a row for the circuit to open; 0: it never does. Only calls with at
+  // least `deadline` count.
+  std::uint32_t circuit_timeouts = 5;
   // Answers waited for at once, those of calls that timed out included; 1 to 65,536.
   std::size_t max_in_flight = 1024;
   std::string name = {};            // shown to the server's operator; at most 64 bytes
@@ -70,6 +93,8 @@ struct CallOptions {
   bool settle_later = false;  // take() from a policy: the cost is an estimate, see settle()
   // From now; none: ClientOptions::deadline.
   std::optional<std::chrono::nanoseconds> deadline = std::nullopt;
+  // None: ClientOptions::on_failure.
+  std::optional<OnFailure> on_failure = std::nullopt;
 };
 
 // One limit of take_all(): a policy, and whose budget.
@@ -99,9 +124,13 @@ class Client {
                                       const CallOptions& options = {});
 
   // Takes from 1 to 8 policies, from all of them or from none; no two layers have the same policy
-  // and key. Of the options, cost, partial and settle_later do not count.
+  // and key. Of the options, cost, partial and settle_later do not count. A fallback
+  // names no layers.
   [[nodiscard]] Result<LayersDecision> take_all(std::span<const Layer> layers,
                                                 const CallOptions& options = {});
+
+  // settle(), renew() and release() of grant 0, which is what a fallback gives, do nothing and are
+  // admitted.
 
   // Corrects what take() with settle_later charged to `actual` tokens. `granted` is what is charged
   // now in all: more than `actual` where a part had been refilled meanwhile, less where the
@@ -135,11 +164,15 @@ class Client {
   // they are read one after another; the deadline is for each.
   [[nodiscard]] Result<ServerStats> stats(std::uint32_t shard = 0, const CallOptions& options = {});
 
-  // False once the connection has failed (other than by the server's GOAWAY), until a call has made
-  // another; and for good once close() was called.
+  // What this client has counted since it was made.
+  [[nodiscard]] ClientCounters counters() const noexcept;
+
+  // False while there is no connection that can be used, or the circuit is open; and for good once
+  // close() was called. A connection that ended is replaced when a call asks for it.
   [[nodiscard]] bool usable() const noexcept;
 
-  // Ends the connection for good: calls in flight and to come answer ErrorCode::closed. Idempotent.
+  // Ends the connection for good: calls in flight and to come get no decision (ErrorCode::closed).
+  // Idempotent.
   void close() noexcept;
 
  private:

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <pail/error.hpp>
+
 namespace pail {
 
 struct Decision {
@@ -17,8 +19,13 @@ struct Decision {
     shed,    // refused by a reserve that is kept for higher priorities; retry_after says when
     never,   // the cost exceeds what can ever be granted: do not retry
   };
-  // Where the decision was made. Local answers (leases, fallbacks) will have values of their own.
-  enum class Source : std::uint8_t { server };
+  // Where the decision was made.
+  enum class Source : std::uint8_t {
+    server,
+    fallback_open,    // nowhere: OnFailure::open
+    fallback_closed,  // nowhere: OnFailure::closed, or `local` where that is not possible
+    fallback_local,   // in this process: OnFailure::local
+  };
 
   Status status = Status::denied;
   Source source = Source::server;
@@ -35,10 +42,14 @@ struct Decision {
   // request was sent. 0: none.
   std::uint64_t grant = 0;
   std::chrono::steady_clock::time_point grant_expires{};
+  // Why there is no decision of the server, where `source` is a fallback.
+  std::optional<ErrorCode> failure = std::nullopt;
 
   static constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
   [[nodiscard]] bool admitted() const noexcept { return status == Status::admitted; }
+  // No server decided: of the numbers only what a local bucket says means anything.
+  [[nodiscard]] bool is_fallback() const noexcept { return source != Source::server; }
 };
 
 // What take_all() tells about one layer.
@@ -59,5 +70,8 @@ struct LayersDecision {
 
 // "admitted", "denied", "shed", "never".
 [[nodiscard]] std::string_view name(Decision::Status status) noexcept;
+
+// "server", "fallback_open", ...
+[[nodiscard]] std::string_view name(Decision::Source source) noexcept;
 
 }  // namespace pail

@@ -16,7 +16,7 @@ enum class ErrorCode : std::uint8_t {
   timeout,  // no answer within the deadline of the call, or no connection within its timeout
   connection_refused,  // nothing listens at the address
   unreachable,         // the address cannot be reached: no route, no such socket, no such host
-  closed,              // the connection ended; make a new Client
+  closed,              // the connection ended, or there is none now
   protocol_error,      // the peer does not speak Pail's protocol, or broke it
   version_mismatch,    // the peer speaks no protocol version that this library speaks
   bad_argument,        // the call itself is wrong, and would be wrong again
@@ -25,6 +25,7 @@ enum class ErrorCode : std::uint8_t {
   unauthorized,        // the server wants a token, or another one
   overloaded,          // the server refuses work for now
   not_supported,       // the server does not know this operation
+  circuit_open,        // the server left too many calls unanswered; it is not asked for now
   too_many_in_flight,  // this connection already waits for ClientOptions::max_in_flight answers
   system,              // the operating system refused something; the text says what
 };

@@ -24,6 +24,11 @@ class Limit {
   // call (ErrorCode::unknown_policy).
   [[nodiscard]] static Limit policy(std::string_view name);
 
+  // The same policy with the numbers that it has at the server. They are not sent: they are for
+  // OnFailure::local only.
+  [[nodiscard]] Limit with_numbers(std::uint32_t count, std::chrono::nanoseconds period,
+                                   std::uint32_t burst) const;
+
   // A token bucket: `count` tokens every `period`, at most `burst` at once. Valid are count and
   // burst of at least 1, a period from 1 ns to 366 days, and burst x period / count of at most
   // 2^61/16 ns (4.5 years); the first call answers ErrorCode::bad_argument or the server's own
