@@ -6,6 +6,7 @@ find_package(fmt REQUIRED)              # text
 find_package(nlohmann_json REQUIRED)    # JSON
 find_package(OpenSSL REQUIRED)          # digests of tokens
 find_package(spdlog REQUIRED)           # the server's log
+find_path(PAIL_TOMLPLUSPLUS_DIR toml++/toml.h REQUIRED)  # the policy file; header-only
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)

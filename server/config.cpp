@@ -4,12 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 
 #include "protocol/limit_text.hpp"
 #include "server/cpus.hpp"
 #include "server/limit_flags.hpp"
 #include "server/memory.hpp"
-#include "server/policy_text.hpp"
+#include "server/policy/policy_text.hpp"
+#include "server/policy/write.hpp"
+#include "server/settings.hpp"
 
 namespace pail::server {
 namespace {
@@ -20,6 +23,8 @@ constexpr std::size_t kMaxTableBytes = std::size_t{1} << 46;
 
 // The flags as they were written.
 struct Flags {
+  std::string file;
+  bool is_check = false;
   std::vector<std::string> listen;
   std::vector<std::string> resp;
   unsigned shards = 0;
@@ -92,16 +97,36 @@ tl::expected<void, ConfigExit> read_tokens(const Flags& flags, Config& config) {
   return {};
 }
 
-tl::expected<void, ConfigExit> read_policies(const Flags& flags, Config& config) {
+tl::expected<void, ConfigExit> read_policies(const Flags& flags,
+                                             const std::vector<policy::Definition>& of_file,
+                                             Config& config) {
   for (const std::string& text : flags.policies) {
-    auto policy = parse_policy_text(text);
-    if (!policy) return wrong(fmt::format("--policy {}: {}", text, policy.error()));
-    config.policies.push_back(std::move(*policy));
+    const auto spec = policy::parse_policy_text(text);
+    if (!spec) return wrong(fmt::format("--policy {}: {}", text, spec.error()));
+    config.policies.push_back(*spec);
+    config.flag_definitions.push_back({spec->name, policy::numbers_of(*spec), {}, 0});
   }
   if (const std::string fault = engine::check_policies(config.policies); !fault.empty()) {
     return wrong("--policy: " + fault);
   }
+  config.definitions = layered(of_file, config.flag_definitions);
+  auto specs = policy::to_specs(config.definitions);
+  if (!specs) return wrong(policy::format(flags.file, specs.error()));
+  config.policies = std::move(*specs);
   return {};
+}
+
+// For --check-config.
+std::string describe(const Config& config) {
+  std::string text = policy::write_policies(config.definitions);
+  for (const engine::PolicySpec& spec : config.policies) {
+    if (!policy::is_bucket(spec.algorithm)) continue;
+    if (const std::string warning = engine::warn_rate(spec.rate); !warning.empty()) {
+      text += fmt::format("# policy \"{}\": {}\n", spec.name, warning);
+    }
+  }
+  return text + fmt::format("# {}: no mistakes; {} policies, their tiers included\n", config.file,
+                            config.policies.size());
 }
 
 LogLevel log_level_of(const std::string& text) {
@@ -111,8 +136,10 @@ LogLevel log_level_of(const std::string& text) {
                              : LogLevel::info;
 }
 
-tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
+tl::expected<Config, ConfigExit> to_config(const Flags& flags,
+                                           const std::vector<policy::Definition>& of_file) {
   Config config;
+  config.file = flags.file;
   config.shards = flags.shards != 0 ? flags.shards : std::min(usable_cpus(), kMaxShards);
   config.memory_bytes = flags.memory_bytes;
   config.on_full = flags.on_full == "admit" ? engine::OnFull::admit : engine::OnFull::refuse;
@@ -132,12 +159,32 @@ tl::expected<Config, ConfigExit> to_config(const Flags& flags) {
   config.max_connections = flags.limits.max_connections;
   if (auto result = read_listen(flags, config); !result) return tl::unexpected(result.error());
   if (auto result = read_tokens(flags, config); !result) return tl::unexpected(result.error());
-  if (auto result = read_policies(flags, config); !result) return tl::unexpected(result.error());
+  if (auto result = read_policies(flags, of_file, config); !result) {
+    return tl::unexpected(result.error());
+  }
   return config;
 }
 
 void add_flags(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", "paild " PAIL_VERSION);
+  app.footer(
+      "A flag may stand in the environment, too (--max-connections as PAIL_MAX_CONNECTIONS), or in "
+      "[server] of the file (as max_connections). The command line goes before the environment, "
+      "and that before the file.");
+  auto* const config = app.add_option("--config", flags.file,
+                                      "A TOML file of policies and settings; its policies are read "
+                                      "again on SIGHUP. See docs/operations.md")
+                           ->type_name("FILE");
+  app.add_option_function<std::string>(
+         "--check-config",
+         [&flags](const std::string& file) {
+           flags.file = file;
+           flags.is_check = true;
+         },
+         "Read such a file, print the policies that would be in force, or all of its mistakes, and "
+         "end")
+      ->excludes(config)
+      ->type_name("FILE");
   app.add_option("--listen", flags.listen,
                  "Where to listen, repeatable: 127.0.0.1:7245 (the default), [::1]:7245, "
                  "unix:/run/pail.sock; port 0 takes a free one")
@@ -167,7 +214,7 @@ void add_flags(CLI::App& app, Flags& flags) {
                          static_cast<std::uint32_t>(engine::kMaxCounterNs / kNsPerSecond)))
       ->capture_default_str()
       ->type_name("S");
-  app.add_option("--policy", flags.policies, std::string(kPolicyHelp))
+  app.add_option("--policy", flags.policies, std::string(policy::kPolicyHelp))
       ->type_name("NAME=LIMIT")
       ->delimiter('\0');
   app.add_option(
@@ -206,7 +253,20 @@ void add_flags(CLI::App& app, Flags& flags) {
 
 }  // namespace
 
-tl::expected<Config, ConfigExit> parse_command_line(int argc, const char* const* argv) {
+std::vector<policy::Definition> layered(const std::vector<policy::Definition>& of_file,
+                                        const std::vector<policy::Definition>& of_flags) {
+  std::vector<policy::Definition> all;
+  for (const policy::Definition& policy : of_file) {
+    const bool is_replaced = std::ranges::any_of(
+        of_flags, [&](const policy::Definition& flag) { return flag.name == policy.name; });
+    if (!is_replaced) all.push_back(policy);
+  }
+  all.insert(all.end(), of_flags.begin(), of_flags.end());
+  return all;
+}
+
+tl::expected<Config, ConfigExit> parse_command_line(int argc, const char* const* argv,
+                                                    const Environment& environment) {
   CLI::App app{"paild: a rate-limit state server. It answers whether a caller has budget left.",
                "paild"};
   Flags flags;
@@ -220,7 +280,24 @@ tl::expected<Config, ConfigExit> parse_command_line(int argc, const char* const*
   } catch (const CLI::ParseError& error) {
     return wrong(std::string(error.what()) + "\nSee paild --help.");
   }
-  return to_config(flags);
+  if (std::string fault = apply_environment(app, environment); !fault.empty()) return wrong(fault);
+  policy::File file;
+  if (!flags.file.empty()) {
+    auto read = policy::read_file(flags.file);
+    if (!read) return tl::unexpected(ConfigExit{2, read.error() + "\n"});
+    file = std::move(*read);
+    if (std::string fault = apply_settings(app, flags.file, file.settings); !fault.empty()) {
+      return tl::unexpected(ConfigExit{2, fault + "\n"});
+    }
+  }
+  auto config = to_config(flags, file.policies);
+  if (!config || !flags.is_check) return config;
+  return tl::unexpected(ConfigExit{0, describe(*config)});
+}
+
+tl::expected<Config, ConfigExit> parse_command_line(int argc, const char* const* argv) {
+  return parse_command_line(argc, argv,
+                            [](const std::string& name) { return std::getenv(name.c_str()); });
 }
 
 }  // namespace pail::server

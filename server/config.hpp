@@ -1,7 +1,8 @@
-// What the operator asked for: the command line as values.
+// What the operator asked for, as values: the command line, above the environment, above the file.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -14,6 +15,7 @@
 #include "server/engine/rate.hpp"
 #include "server/limits.hpp"
 #include "server/log.hpp"
+#include "server/policy/file.hpp"
 
 namespace pail::server {
 
@@ -29,7 +31,10 @@ struct Config {
   std::size_t memory_bytes = std::size_t{1} << 30;  // the most that the table may take
   engine::OnFull on_full = engine::OnFull::refuse;
   std::uint64_t counter_life_ns = engine::kDefaultCounterNs;
-  std::vector<engine::PolicySpec> policies;
+  std::string file;                             // of policies and settings; empty: none
+  std::vector<policy::Definition> definitions;  // of the file, those of flags above them
+  std::vector<policy::Definition> flag_definitions;
+  std::vector<engine::PolicySpec> policies;  // the same, for the engine
   bool is_insecure = false;
   std::string token_file;          // empty: none; read again on SIGHUP
   std::optional<Tokens> tokens;    // what was in it
@@ -43,14 +48,22 @@ struct Config {
   std::uint32_t max_connections = 0;  // of all shards together; 0: limits.max_connections each
 };
 
-// Why the server does not start: --help and --version included, with exit code 0.
+// Why the server does not start: --help, --version and --check-config included, with exit code 0.
 struct ConfigExit {
   int code = 2;
   std::string text;
 };
 
 // The error is for people: it says what is wrong and what would be right.
+[[nodiscard]] tl::expected<Config, ConfigExit> parse_command_line(
+    int argc, const char* const* argv,
+    const std::function<const char*(const std::string&)>& environment);
 [[nodiscard]] tl::expected<Config, ConfigExit> parse_command_line(int argc,
                                                                   const char* const* argv);
+
+// Policies of flags go before those of the file that have the same name.
+[[nodiscard]] std::vector<policy::Definition> layered(
+    const std::vector<policy::Definition>& of_file,
+    const std::vector<policy::Definition>& of_flags);
 
 }  // namespace pail::server

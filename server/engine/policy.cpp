@@ -44,7 +44,7 @@ tl::expected<PolicySet, PolicyError> PolicySet::make(std::span<const PolicySpec>
     const Limit limit = make_limit(spec);
     const Identity identity{.kind = Identity::Kind::by_policy,
                             .algorithm = spec.algorithm,
-                            .policy = spec.id,
+                            .policy = spec.identity != 0 ? spec.identity : spec.id,
                             .window = limit.is_bucket() ? 0 : limit.rule.identity()};
     std::size_t at = spec.id & set.mask_;
     while (set.places_[at].id != 0) at = (at + 1) & set.mask_;

@@ -27,6 +27,9 @@ struct PolicySpec {
   std::array<std::uint32_t, kPriorities> reserve = {};
   std::uint64_t max_wait_ns = 0;  // leaky_bucket: how long a request may be held
   std::uint32_t max_debt = 0;     // tokens that a settlement may overdraw by; not of concurrency
+  // The policy whose keys these are, for a tier of it; 0: its own. What a key has used of either
+  // counts for both, where they have the same algorithm and window.
+  std::uint32_t identity = 0;
 };
 using NamedRate = PolicySpec;  // its name while it knew token buckets only
 

@@ -14,7 +14,8 @@ allowed() {
     server/engine)   echo "" ;;
     server/io)       echo "protocol" ;;                      # addresses only
     server/frontend) echo "protocol server/engine" ;;
-    server)          echo "protocol server/engine server/io server/frontend" ;;
+    server/policy)   echo "protocol server/engine" ;;
+    server)          echo "protocol server/engine server/io server/frontend server/policy" ;;
     client)          echo "protocol" ;;
     bench)           echo "protocol server/engine server/frontend client" ;;
   esac
@@ -25,6 +26,7 @@ room_of() {
     server/engine/*) echo server/engine ;;
     server/io/*) echo server/io ;;
     server/frontend/*) echo server/frontend ;;
+    server/policy/*) echo server/policy ;;
     */*) echo "${1%%/*}" ;;
   esac
 }
@@ -53,6 +55,10 @@ while IFS= read -r file; do
       client/src/*) grep -q 'liburing\|io_uring' "$file" && fail "$file includes io_uring headers" ;;
       *) fail "$file includes io_uring or epoll headers; only server/io may" ;;
     esac
+  fi
+  # One source knows how files of policies are written.
+  if grep -q '#include <toml++' "$file" && [ "$file" != server/policy/section.hpp ]; then
+    fail "$file includes toml++; only server/policy/section.hpp may"
   fi
   # The engine and the front ends see no socket.
   case "$room" in

@@ -1,6 +1,9 @@
 // Concern: every command line gets either what it asks for or a text that says what is wrong.
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
+#include <fstream>
 #include <map>
 #include <vector>
 
@@ -134,6 +137,115 @@ TEST_CASE("what is wrong is said") {
     CHECK(config.error().text.find(wrong.text) != std::string::npos);
     CHECK(config.error().text.find("paild: ") == 0);
   }
+}
+
+// A file of this process, gone with it.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text)
+      : path_("/tmp/pail-config-test." + std::to_string(::getpid()) + ".toml") {
+    std::ofstream(path_) << text;
+  }
+  ~ConfigFile() { ::unlink(path_.c_str()); }
+  ConfigFile(const ConfigFile&) = delete;
+  ConfigFile& operator=(const ConfigFile&) = delete;
+  [[nodiscard]] const char* path() const noexcept { return path_.c_str(); }
+
+ private:
+  std::string path_;
+};
+
+tl::expected<Config, ConfigExit> parse_in(const std::map<std::string, std::string>& variables,
+                                          std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "paild");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data(),
+                            [&variables](const std::string& name) {
+                              const auto found = variables.find(name);
+                              return found == variables.end() ? nullptr : found->second.c_str();
+                            });
+}
+
+TEST_CASE("flags go before the environment, that before the file, and that before the defaults") {
+  const ConfigFile file(
+      "[server]\nshards = 2\nmemory = \"32MiB\"\nlong_turn = 3\npin = true\n"
+      "listen = [\"127.0.0.1:0\", \"unix:/tmp/a\"]\n");
+  const auto all = parse_in({{"PAIL_SHARDS", "3"}, {"PAIL_MEMORY", "48MiB"}},
+                            {"--config", file.path(), "--shards", "4"});
+  REQUIRE(all);
+  CHECK(all->shards == 4);
+  CHECK(all->memory_bytes == std::size_t{48} << 20);
+  CHECK(all->limits.long_turn_us == 3);
+  CHECK(all->listen.size() == 2);
+  CHECK_FALSE(all->pinned.empty());
+  CHECK(all->counter_life_ns == Config{}.counter_life_ns);
+  const auto named = parse_in({{"PAIL_CONFIG", file.path()}, {"PAIL_PIN", "false"}}, {});
+  REQUIRE(named);
+  CHECK(named->shards == 2);
+  CHECK(named->memory_bytes == std::size_t{32} << 20);
+}
+
+TEST_CASE("mistakes in the environment and in the file are named where they are") {
+  const auto environment = parse_in({{"PAIL_SHARDS", "many"}}, {});
+  REQUIRE_FALSE(environment);
+  CHECK(environment.error().text.find("PAIL_SHARDS=many in the environment") != std::string::npos);
+  CHECK_FALSE(parse_in({{"PAIL_INSECURE", "yes"}}, {}));
+  CHECK_FALSE(parse_in({{"PAIL_LISTEN", ""}}, {}));
+
+  struct {
+    const char* text;
+    const char* says;
+  } const cases[] = {
+      {"[server]\nshards = 100\n", ":2: [server]: shards = 100: Value 100 not in range 1 to 64"},
+      {"[server]\n\nmemroy = 5\n",
+       ":3: [server]: \"memroy\" is no key of it: is \"memory\" meant?"},
+      {"[server]\nshards = [1, 2]\n", ":2: [server]: shards = 1, 2: it has one value"},
+      {"[server]\npin = 1\n", ":2: [server]: pin = 1: it is true or false"},
+      {"[server]\nlisten = []\n", ":2: [server]: listen = : it is empty"},
+      {"[server]\non_full = \"evict\"\n", ":2: [server]: on_full = evict: "},
+      {"[server]\npolicy = \"a=1/s,1\"\n", ":2: [server]: \"policy\" is no key of it"},
+      {"[server]\nconfig = \"x\"\n", ":2: [server]: \"config\" is no key of it"},
+      {"[[policy]]\n", ":1: a policy: it has no name"},
+  };
+  for (const auto& wrong : cases) {
+    const ConfigFile file(wrong.text);
+    const auto config = parse({"--config", file.path()});
+    CAPTURE(std::string(wrong.text));
+    REQUIRE_FALSE(config);
+    CHECK(config.error().code == 2);
+    CAPTURE(config.error().text);
+    CHECK(config.error().text.find(std::string(file.path()) + wrong.says) == 0);
+  }
+  CHECK_FALSE(parse({"--config", "/nonexistent"}));
+}
+
+TEST_CASE("policies of the file, and those of flags above them") {
+  const ConfigFile file(
+      "[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.tier]]\nname = \"big\"\nrate = "
+      "\"9/s\"\n[[policy]]\nname = \"b\"\nrate = \"2/s\"\n");
+  const auto config =
+      parse({"--config", file.path(), "--policy", "b=5/s,5", "--policy", "c=1/s,1"});
+  REQUIRE(config);
+  REQUIRE(config->policies.size() == 4);
+  CHECK(config->policies[1].name == "a/big");
+  CHECK(config->policies[2].name == "b");
+  CHECK(config->policies[2].rate.count == 5);
+  // A policy of a flag that is called as a tier of the file.
+  CHECK_FALSE(parse({"--config", file.path(), "--policy", "a/big=5/s,5"}));
+}
+
+TEST_CASE("checking a file prints what would be in force, and does not serve") {
+  const ConfigFile file("[[policy]]\nname = \"a\"\nrate = \"2000000000/s\"\nburst = 7\n");
+  const auto good = parse({"--check-config", file.path()});
+  REQUIRE_FALSE(good);
+  CHECK(good.error().code == 0);
+  CHECK(good.error().text.find("burst = 7\n") != std::string::npos);
+  CHECK(good.error().text.find("less than asked") == std::string::npos);
+  CHECK(good.error().text.find("no mistakes; 1 policies") != std::string::npos);
+  const ConfigFile bad("[[policy]]\n");
+  const auto mistake = parse({"--check-config", bad.path()});
+  REQUIRE_FALSE(mistake);
+  CHECK(mistake.error().code == 2);
+  CHECK_FALSE(parse({"--config", bad.path(), "--check-config", bad.path()}));
 }
 
 TEST_CASE("asking is not an error") {

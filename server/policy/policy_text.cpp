@@ -1,40 +1,20 @@
-#include "server/policy_text.hpp"
+#include "server/policy/policy_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <vector>
 
 #include "protocol/limit_text.hpp"
+#include "server/policy/terms.hpp"
 
-namespace pail::server {
+namespace pail::policy {
 namespace {
 
 using engine::Algorithm;
 using engine::PolicySpec;
 using engine::WindowRule;
-template <class T>
-using Parsed = tl::expected<T, std::string>;
-
-constexpr std::uint64_t kSecondNs = 1'000'000'000;
-
-struct AlgorithmName {
-  std::string_view name;
-  Algorithm algorithm;
-};
-constexpr std::array<AlgorithmName, 9> kAlgorithmNames{{
-    {"bucket", Algorithm::token_bucket},
-    {"token_bucket", Algorithm::token_bucket},
-    {"leaky", Algorithm::leaky_bucket},
-    {"leaky_bucket", Algorithm::leaky_bucket},
-    {"fixed", Algorithm::fixed_window},
-    {"fixed_window", Algorithm::fixed_window},
-    {"sliding", Algorithm::sliding_window},
-    {"sliding_window", Algorithm::sliding_window},
-    {"concurrency", Algorithm::concurrency},
-}};
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -57,31 +37,9 @@ Parsed<std::uint32_t> parse_count(std::string_view what, std::string_view text) 
   return value;
 }
 
-Parsed<std::uint32_t> parse_seconds(std::string_view what, std::string_view text) {
-  const auto ns = protocol::parse_duration_ns(text);
-  if (!ns) return tl::unexpected(fmt::format("{}: {}", what, ns.error()));
-  if (*ns % kSecondNs != 0 || *ns / kSecondNs > engine::kMaxWindowSeconds) {
-    return tl::unexpected(
-        fmt::format("{} \"{}\" is not 1 s to 366 days in whole seconds", what, text));
-  }
-  return static_cast<std::uint32_t>(*ns / kSecondNs);
-}
-
-Parsed<WindowRule> parse_window(std::string_view text) {
-  if (text == "week") return WindowRule::week();
-  if (text == "month") return WindowRule::month();
-  const bool has_number = !text.empty() && text[0] >= '0' && text[0] <= '9';
-  const auto seconds =
-      parse_seconds("window", has_number ? std::string(text) : "1" + std::string(text));
-  if (!seconds) return tl::unexpected(seconds.error() + "; a week and a month are windows too");
-  return WindowRule::every(*seconds);
-}
-
 // What stands before the first option.
 Parsed<void> parse_main_part(std::span<const std::string_view> fields, PolicySpec& spec) {
-  const bool is_bucket =
-      spec.algorithm == Algorithm::token_bucket || spec.algorithm == Algorithm::leaky_bucket;
-  if (is_bucket) {
+  if (is_bucket(spec.algorithm)) {
     if (fields.size() != 2)
       return tl::unexpected(std::string("it is not name=rate,burst, as in partner=10/s,20"));
     const auto rate = protocol::parse_rate(fields[0]);
@@ -155,23 +113,13 @@ Parsed<void> parse_option(std::string_view name, std::string_view value, PolicyS
       name));
 }
 
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("._-/:").find(c) != std::string_view::npos;
-}
-
 Parsed<void> parse_body(std::string_view body, PolicySpec& spec) {
   const std::size_t colon = body.find(':');
   if (colon != std::string_view::npos) {
     const std::string_view name = body.substr(0, colon);
-    const auto* const found =
-        std::find_if(kAlgorithmNames.begin(), kAlgorithmNames.end(),
-                     [&](const AlgorithmName& known) { return known.name == name; });
-    if (found == kAlgorithmNames.end()) {
-      return tl::unexpected(fmt::format(
-          "\"{}\" is no kind of limit: bucket, leaky, fixed, sliding or concurrency", name));
-    }
-    spec.algorithm = found->algorithm;
+    const auto algorithm = parse_algorithm(name);
+    if (!algorithm) return tl::unexpected(algorithm.error());
+    spec.algorithm = *algorithm;
     body.remove_prefix(colon + 1);
   }
   const auto fields = split(body, ',');
@@ -206,9 +154,8 @@ tl::expected<engine::PolicySpec, std::string> parse_policy_text(std::string_view
   }
   PolicySpec spec;
   spec.name = text.substr(0, equals);
-  if (spec.name.empty() || spec.name.size() > protocol::kMaxPolicyNameBytes ||
-      !std::all_of(spec.name.begin(), spec.name.end(), is_name_character)) {
-    return tl::unexpected(std::string("a name is 1 to 64 of A-Z a-z 0-9 . _ - / :"));
+  if (std::string fault = fault_in_name(spec.name); !fault.empty()) {
+    return tl::unexpected(std::move(fault));
   }
   spec.id = protocol::policy_id(spec.name);
   if (auto fine = parse_body(text.substr(equals + 1), spec); !fine) {
@@ -220,4 +167,4 @@ tl::expected<engine::PolicySpec, std::string> parse_policy_text(std::string_view
   return spec;
 }
 
-}  // namespace pail::server
+}  // namespace pail::policy

@@ -1,11 +1,11 @@
 // The one-line form of policies: each kind, each option, and each mistake with words that help.
-#include "server/policy_text.hpp"
+#include "server/policy/policy_text.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-namespace pail::server {
+namespace pail::policy {
 namespace {
 
 using engine::Algorithm;
@@ -90,4 +90,4 @@ TEST_CASE("policies that are written wrongly") {
 }
 
 }  // namespace
-}  // namespace pail::server
+}  // namespace pail::policy

@@ -20,7 +20,7 @@
 
 #include "server/engine/policy_spec.hpp"
 
-namespace pail::server {
+namespace pail::policy {
 
 // The error says what is wrong and what would be right; what it accepts, an engine can use.
 [[nodiscard]] tl::expected<engine::PolicySpec, std::string> parse_policy_text(
@@ -33,4 +33,4 @@ inline constexpr std::string_view kPolicyHelp =
     "with anchor=DAY), NAME=sliding:LIMIT/WINDOW, NAME=concurrency:LIMIT,ttl=30s. Behind it, "
     "where it makes sense: reserve=N/N/N of priorities 0, 1, 2; max_debt=N. See docs/limits.md";
 
-}  // namespace pail::server
+}  // namespace pail::policy

@@ -1,0 +1,80 @@
+// The policy file: TOML, read whole or not at all.
+//
+//   [server]                    # what the flags of paild say, with _ for -; flags go before it
+//   listen = ["127.0.0.1:7245"]
+//   memory = "4GiB"
+//
+//   [defaults]                  # of every policy below that does not say otherwise
+//   max_debt = 100
+//
+//   [[policy]]
+//   name = "api"
+//   rate = "100/s"
+//   burst = 200
+//
+//   [[policy.tier]]             # asked for as "api/gold"
+//   name = "gold"
+//   rate = "1000/s"
+//
+// docs/operations.md has all keys. Every mistake is named with its line, what is wrong, and what
+// would be right; a key that is not known is a mistake.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "server/policy/numbers.hpp"
+
+namespace pail::policy {
+
+inline constexpr std::size_t kMaxFileBytes = std::size_t{16} << 20;
+
+struct Fault {
+  std::uint32_t line = 0;  // 0: of the file as a whole
+  std::string text;
+};
+
+// One a line, as "FILE:LINE: text"; the first 20, and how many more there are.
+[[nodiscard]] std::string format(const std::string& file, const std::vector<Fault>& faults);
+
+// For a word that is not known: which one was meant, or which there are.
+[[nodiscard]] std::string remedy(std::string_view word, const std::vector<std::string>& known);
+
+// A set of numbers for some keys of a policy, under the name POLICY/TIER. Keys of all tiers of a
+// policy are the same keys: who moves to another tier keeps what it has used.
+struct Tier {
+  std::string name;
+  Numbers numbers;
+  std::uint32_t line = 0;
+};
+
+struct Definition {
+  std::string name;
+  Numbers numbers;  // the defaults included
+  std::vector<Tier> tiers;
+  std::uint32_t line = 0;
+};
+
+// A flag of paild, as text.
+struct Setting {
+  std::string name;  // "max_connections"
+  std::vector<std::string> values;
+  std::uint32_t line = 0;
+};
+
+struct File {
+  std::vector<Setting> settings;
+  std::vector<Definition> policies;
+};
+
+[[nodiscard]] tl::expected<File, std::vector<Fault>> parse_file(std::string_view text);
+// The same; the error is formatted.
+[[nodiscard]] Parsed<File> read_file(const std::string& path);
+
+// What an engine is told: policies, and tiers as policies of the names POLICY/TIER. Faults have the
+// lines of the definitions.
+[[nodiscard]] tl::expected<std::vector<engine::PolicySpec>, std::vector<Fault>> to_specs(
+    const std::vector<Definition>& definitions);
+
+}  // namespace pail::policy

@@ -1,0 +1,84 @@
+#include "server/policy/terms.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "protocol/limit_text.hpp"
+
+namespace pail::policy {
+namespace {
+
+using engine::Algorithm;
+using engine::WindowRule;
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
+
+struct AlgorithmName {
+  std::string_view name;
+  std::string_view short_name;
+  Algorithm algorithm;
+};
+constexpr std::array<AlgorithmName, 5> kAlgorithmNames{{
+    {"token_bucket", "bucket", Algorithm::token_bucket},
+    {"leaky_bucket", "leaky", Algorithm::leaky_bucket},
+    {"fixed_window", "fixed", Algorithm::fixed_window},
+    {"sliding_window", "sliding", Algorithm::sliding_window},
+    {"concurrency", "concurrency", Algorithm::concurrency},
+}};
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("._-/:").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+Parsed<Algorithm> parse_algorithm(std::string_view text) {
+  for (const AlgorithmName& known : kAlgorithmNames) {
+    if (text == known.name || text == known.short_name) return known.algorithm;
+  }
+  return tl::unexpected(fmt::format(
+      "\"{}\" is no kind of limit: bucket, leaky, fixed, sliding or concurrency", text));
+}
+
+std::string_view name(Algorithm algorithm) noexcept {
+  for (const AlgorithmName& known : kAlgorithmNames) {
+    if (algorithm == known.algorithm) return known.name;
+  }
+  return "unknown";
+}
+
+Parsed<std::uint32_t> parse_seconds(std::string_view what, std::string_view text) {
+  const auto ns = protocol::parse_duration_ns(text);
+  if (!ns) return tl::unexpected(fmt::format("{}: {}", what, ns.error()));
+  if (*ns % kSecondNs != 0 || *ns / kSecondNs > engine::kMaxWindowSeconds) {
+    return tl::unexpected(
+        fmt::format("{} \"{}\" is not 1 s to 366 days in whole seconds", what, text));
+  }
+  return static_cast<std::uint32_t>(*ns / kSecondNs);
+}
+
+Parsed<WindowRule> parse_window(std::string_view text) {
+  if (text == "week") return WindowRule::week();
+  if (text == "month") return WindowRule::month();
+  const bool has_number = !text.empty() && text[0] >= '0' && text[0] <= '9';
+  const auto seconds =
+      parse_seconds("window", has_number ? std::string(text) : "1" + std::string(text));
+  if (!seconds) return tl::unexpected(seconds.error() + "; a week and a month are windows too");
+  return WindowRule::every(*seconds);
+}
+
+std::string format_window(const WindowRule& rule) {
+  if (rule.seconds == 0) return "month";
+  if (rule == WindowRule::week()) return "week";
+  return protocol::format_duration_ns(rule.seconds * kSecondNs);
+}
+
+std::string fault_in_name(std::string_view text) {
+  const bool is_fine = !text.empty() && text.size() <= protocol::kMaxPolicyNameBytes &&
+                       std::all_of(text.begin(), text.end(), is_name_character);
+  return is_fine ? "" : "a name is 1 to 64 of A-Z a-z 0-9 . _ - / :";
+}
+
+}  // namespace pail::policy

@@ -1,0 +1,37 @@
+// The words that policies are written in, in flags and files: kinds of limits, windows, names.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "server/engine/policy_spec.hpp"
+
+namespace pail::policy {
+
+template <class T>
+using Parsed =
+    tl::expected<T, std::string>;  // the error says what is wrong and what would be right
+
+// "token_bucket", or for short "bucket".
+[[nodiscard]] Parsed<engine::Algorithm> parse_algorithm(std::string_view text);
+[[nodiscard]] std::string_view name(engine::Algorithm algorithm) noexcept;
+
+// 1 s to 366 days in whole seconds; `what` names it in the error.
+[[nodiscard]] Parsed<std::uint32_t> parse_seconds(std::string_view what, std::string_view text);
+
+// "min", "90s", "30d", "week", "month".
+[[nodiscard]] Parsed<engine::WindowRule> parse_window(std::string_view text);
+// As it is parsed, the anchor of a month aside.
+[[nodiscard]] std::string format_window(const engine::WindowRule& rule);
+
+// Empty, or what a policy's name must be.
+[[nodiscard]] std::string fault_in_name(std::string_view text);
+
+[[nodiscard]] constexpr bool is_bucket(engine::Algorithm algorithm) noexcept {
+  return algorithm == engine::Algorithm::token_bucket ||
+         algorithm == engine::Algorithm::leaky_bucket;
+}
+
+}  // namespace pail::policy
