@@ -67,6 +67,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -182,6 +183,7 @@ class Table {
                         Ticks clock) noexcept;
   ArrayRef open_segment(Seat& seat, std::size_t segment) noexcept;
   ArrayRef link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clock, Need need) noexcept;
+  ArrayRef link_to_grow(Seat& seat, std::size_t segment, ArrayRef at, Ticks clock) noexcept;
   // Entries that are not idle, and those that were not a while ago.
   struct Used {
     std::uint64_t live = 0;
@@ -235,7 +237,11 @@ class Table {
   Threads threads_;
   // Each points to the segment's current array; moved by CAS (acq_rel), read with acquire: who
   // finds an array also finds its header, its zeros and all that was copied into it.
-  const std::unique_ptr<Atomic<std::uint64_t>[]> segments_;
+  // Zeros that are touched only where there are keys: half a megabyte at most.
+  struct Free {
+    void operator()(Atomic<std::uint64_t>* segments) const noexcept { std::free(segments); }
+  };
+  const std::unique_ptr<Atomic<std::uint64_t>[], Free> segments_;
   // CAS upwards, only: the latest clock reading that an array was linked at.
   alignas(kCacheLineBytes) Atomic<Ticks> floor_{0};
   // Segments that the sweep has visited in all; CAS, relaxed: it hands out work, it carries no

@@ -30,9 +30,18 @@ enum class Flaw : std::uint8_t {
   lost_claim_moves_on,       // after a lost claim the next slot is looked at, not the same
   copy_counts_at_claim,      // a copy is done once its slot is claimed
   start_at_newest,           // a walk starts in the newest array
+  near_over_frozen,          // the short way writes over a frozen word
+  near_without_floor,        // the short way decides by the caller's clock alone
+  near_floor_first,          // the short way reads the floor before it has found the array
+  near_decides_once,         // the short way writes what it decided before it lost a race
 };
 
 // Besides none.
-inline constexpr std::size_t kFlaws = static_cast<std::size_t>(Flaw::start_at_newest);
+inline constexpr std::size_t kFlaws = static_cast<std::size_t>(Flaw::near_decides_once);
+
+// The short way of update() has flaws of its own, and would hide those of the walk.
+[[nodiscard]] constexpr bool takes_short_way(Flaw flaw) noexcept {
+  return flaw == Flaw::none || flaw >= Flaw::near_over_frozen;
+}
 
 }  // namespace pail::engine

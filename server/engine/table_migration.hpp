@@ -16,7 +16,10 @@ Table<Traits>::Table(const TableOptions& options)
     : segment_count_(std::size_t{1} << options.segment_bits),
       segment_shift_(64 - options.segment_bits),
       memory_(options),
-      segments_(new Atomic<std::uint64_t>[segment_count_]()) {}
+      segments_(static_cast<Atomic<std::uint64_t>*>(
+          std::calloc(segment_count_, sizeof(Atomic<std::uint64_t>)))) {
+  if (segments_ == nullptr) throw std::bad_alloc();
+}
 
 template <class Traits>
 Table<Traits>::~Table() {
@@ -112,6 +115,19 @@ auto Table<Traits>::link(Seat& seat, std::size_t segment, ArrayRef at, Ticks clo
   return ArrayRef(found);
 }
 
+// For new keys. Where there was no memory a moment ago it is not looked for again: at the limit a
+// flood of new keys would have every array counted for each of them.
+template <class Traits>
+auto Table<Traits>::link_to_grow(Seat& seat, std::size_t segment, ArrayRef at, Ticks clock) noexcept
+    -> ArrayRef {
+  if (const ArrayRef next{at->next.load(std::memory_order_acquire)}) return next;
+  const auto moment = static_cast<std::uint32_t>(clock >> kRetryShift);
+  if (moment < at->retry_at.load(std::memory_order_relaxed)) return {};
+  const ArrayRef next = link(seat, segment, at, clock, Need::growth);
+  if (!next) at->retry_at.store(moment + 1, std::memory_order_relaxed);
+  return next;
+}
+
 // Relaxed, see floor(): by coherence alone, whoever reads it later reads at least this.
 template <class Traits>
 Ticks Table<Traits>::raise_floor(Ticks clock) noexcept {
@@ -150,7 +166,7 @@ template <class Traits>
 auto Table<Traits>::room_for_new_key(Seat& seat, std::size_t segment, ArrayRef at, bool current,
                                      Ticks clock) noexcept -> Room {
   if (at->claimed.load(std::memory_order_relaxed) >= at->close_at) [[unlikely]] {
-    return link(seat, segment, at, clock, Need::growth) ? Room::closed : Room::none;
+    return link_to_grow(seat, segment, at, clock) ? Room::closed : Room::none;
   }
   if (current || segments_[segment].load(std::memory_order_acquire) == at.bits()) return Room::free;
   if (at->fresh.fetch_add(1, std::memory_order_relaxed) < at->room || !memory_.at_limit()) {
@@ -173,13 +189,8 @@ void Table<Traits>::tend(Seat& seat, std::size_t segment, Ticks clock) noexcept 
   // Acquire, as in every walk.
   const ArrayRef at{segments_[segment].load(std::memory_order_acquire)};
   if (!at->next.load(std::memory_order_acquire)) {
-    const auto moment = static_cast<std::uint32_t>(clock >> kRetryShift);
     if (at->claimed.load(std::memory_order_relaxed) < at->grow_at) return;
-    if (moment < at->retry_at.load(std::memory_order_relaxed)) return;
-    if (!link(seat, segment, at, clock, Need::growth)) {
-      at->retry_at.store(moment + 1, std::memory_order_relaxed);
-      return;
-    }
+    if (!link_to_grow(seat, segment, at, clock)) return;
   }
   migrate(seat, segment, at, Sizing::kHelpSlots);
 }

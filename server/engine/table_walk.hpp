@@ -96,8 +96,8 @@ class Walk {
         finish(Outcome::unchanged);
         return false;
       }
-      next =
-          table_.link(seat_, segment_, at_, read_clock(), known == 0 ? Need::growth : Need::copy);
+      next = known == 0 ? table_.link_to_grow(seat_, segment_, at_, read_clock())
+                        : table_.link(seat_, segment_, at_, read_clock(), Need::copy);
       if (!next) {
         finish_refused();
         return false;
@@ -198,19 +198,28 @@ template <class Traits>
 template <class Clock, class Decide>
 inline Outcome Table<Traits>::update(Participant& participant, KeyHash hash, Access access,
                                      Clock&& clock, Decide&& decide) noexcept {
+  const Ticks old_floor = Traits::flaw() == Flaw::near_floor_first ? floor() : 0;
   // Acquire: pairs with the CAS in migrate() or open_segment() that put the array here.
   const ArrayRef at{segments_[segment_of(hash)].load(std::memory_order_acquire)};
-  if (at && Traits::flaw() == Flaw::none) [[likely]] {
-    // Before the word, so that a word is decided on at once after it was seen.
-    const Ticks floor = this->floor();
+  if (at && takes_short_way(Traits::flaw())) [[likely]] {
+    // After the array, so that it is not before the array's born; and before the word, so that a
+    // word is decided on at once after it was seen.
+    Ticks floor = this->floor();
+    if (Traits::flaw() == Flaw::near_floor_first) floor = old_floor;
+    if (Traits::flaw() == Flaw::near_without_floor) floor = 0;
     if (Slot* const slot = find_near(at, print_of(hash))) [[likely]] {
       Word word = slot->word.load(std::memory_order_acquire);
-      while ((word & kFrozen) == 0) [[likely]] {
-          const std::optional<Word> next = decide(word, std::max(read(clock), floor));
+      while ((word & kFrozen) == 0 || Traits::flaw() == Flaw::near_over_frozen) [[likely]] {
+          const std::optional<Word> next = decide(word & ~kFrozen, std::max(read(clock), floor));
           if (!next) return Outcome::unchanged;
           assert(*next != 0 && (*next & kFrozen) == 0);
           if (slot->word.compare_exchange_strong(word, *next, std::memory_order_acq_rel,
                                                  std::memory_order_acquire)) [[likely]] {
+            return Outcome::written;
+          }
+          if (Traits::flaw() == Flaw::near_decides_once && (word & kFrozen) == 0 &&
+              slot->word.compare_exchange_strong(word, *next, std::memory_order_acq_rel,
+                                                 std::memory_order_acquire)) {
             return Outcome::written;
           }
         }
