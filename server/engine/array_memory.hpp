@@ -4,10 +4,12 @@
 // Why not malloc: the table promises that memory follows the live keys down as well as up, that a
 // limit is kept, and that no thread waits for another. And the kernel is slow at handing out
 // memory: measured under a hypervisor, 15 us for a page at first touch and 35 us for one given
-// back; a huge page of 2 MiB costs 150 us, and 60 to go back. So memory comes and goes in chunks of
-// 2 MiB, huge pages where the kernel has them, and what is freed in a chunk is used again at once.
+// back; a huge page of 2 MiB costs 150 us or more, and 60 to go back. So memory comes and goes in
+// chunks of 2 MiB, huge pages where the kernel has them, and what is freed in a chunk is used again
+// at once.
 //
-//   chunk     2 MiB, aligned; a RunMap at its start, then blocks. An arena's, until it is empty.
+//   chunk     2 MiB, aligned; a RunMap at its start, then blocks. An arena's, until it is empty:
+//             then the pool's (chunk_pool.hpp), which has a few ready for the next to come.
 //   arena     a set of chunks and the index of their longest free runs. A block comes from the
 //   lowest
 //             address where it fits: neighbours that are freed join, and as arrays move (they do,
@@ -33,6 +35,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "server/engine/chunk_pool.hpp"
 #include "server/engine/run_map.hpp"
 #include "server/engine/table_types.hpp"
 
@@ -40,7 +43,7 @@ namespace pail::engine {
 
 class ArrayMemory {
  public:
-  static constexpr std::size_t kChunkBytes = std::size_t{2} << 20;
+  static constexpr std::size_t kChunkBytes = ChunkPool::kChunkBytes;
   static constexpr std::size_t kGranuleBytes = 64;
 
   // Throws std::bad_alloc if not even addresses can be reserved.
@@ -52,26 +55,20 @@ class ArrayMemory {
   // Zeros, aligned to 64 bytes; nullptr if the limit or the kernel refuses. `bytes`: a multiple
   // of 64.
   [[nodiscard]] void* allocate(std::size_t bytes, Need need) noexcept;
-  // May give one chunk back to the kernel.
   void release(void* block, std::size_t bytes) noexcept;
 
-  // Chunks and mappings in use: what is resident at most.
-  [[nodiscard]] std::size_t resident_bytes() const noexcept {
-    return resident_.load(std::memory_order_relaxed);
-  }
-  [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_; }
+  // Chunks, spare ones too, and mappings: what is resident at most.
+  [[nodiscard]] std::size_t resident_bytes() const noexcept { return pool_.resident_bytes(); }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return pool_.limit_bytes(); }
   // Whether new keys would get no further chunk.
-  [[nodiscard]] bool at_limit() const noexcept {
-    return resident_bytes() + kChunkBytes > growth_limit_;
-  }
+  [[nodiscard]] bool at_limit() const noexcept { return pool_.at_limit(); }
 
  private:
   // As many threads can be in here at once before one has to take a mapping.
   static constexpr std::uint8_t kArenas = 8;
-  static constexpr std::uint8_t kNobody = 0;  // owners_: otherwise 1 + the arena
   static constexpr std::uint32_t kMaxRun = RunMap::kGranules / 2;
   // Empty chunks that an arena keeps, so that a block that comes and goes does not take one along.
-  static constexpr std::uint32_t kSpareChunks = 2;
+  static constexpr std::uint32_t kSpareChunks = 1;
 
   struct Returned {
     Returned* next;
@@ -94,28 +91,20 @@ class ArrayMemory {
   void give(Arena& arena, std::byte* block, std::size_t bytes) noexcept;
   void work_off_returns(Arena& arena) noexcept;
   [[nodiscard]] bool open_chunk(Arena& arena, Need need) noexcept;
-  void close_chunk(std::size_t chunk) noexcept;
   void index_chunk(Arena& arena, std::size_t chunk, std::uint32_t longest) noexcept;
   [[nodiscard]] void* map_block(std::size_t bytes) noexcept;
 
-  [[nodiscard]] bool reserve_resident(std::size_t bytes, Need need) noexcept;
-  [[nodiscard]] std::byte* address(std::size_t chunk) const noexcept {
-    return base_ + chunk * kChunkBytes;
+  [[nodiscard]] std::size_t index_bytes() const noexcept {
+    return kArenas * 2 * chunk_leaves_ * sizeof(std::uint16_t);
   }
   [[nodiscard]] RunMap& map(std::size_t chunk) const noexcept {
-    return *reinterpret_cast<RunMap*>(address(chunk));
+    return *reinterpret_cast<RunMap*>(pool_.address(chunk));
   }
 
-  const std::size_t limit_;
-  const std::size_t growth_limit_;  // the limit less the reserve that is kept for copies
-  std::size_t chunks_ = 0;          // reserved addresses
-  std::size_t chunk_leaves_ = 1;    // the power of two that holds them
-  std::byte* mapping_ = nullptr;    // base_ is the first chunk boundary in it
-  std::byte* base_ = nullptr;
-  std::atomic<std::uint8_t>* owners_ = nullptr;  // by chunk; CAS (acq_rel) from and to kNobody
+  ChunkPool pool_;
+  const std::size_t chunk_leaves_;    // the power of two that holds the pool's chunks
+  std::uint16_t* indices_ = nullptr;  // of the arenas, one behind the other
   std::array<Arena, kArenas> arenas_;
-  std::atomic<std::size_t> lowest_free_{0};  // a hint: where to look for a free chunk
-  std::atomic<std::size_t> resident_{0};     // a count, so relaxed
 };
 
 }  // namespace pail::engine
