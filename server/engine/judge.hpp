@@ -24,13 +24,11 @@ struct Judgement {
   Mark mark = 0;
 };
 
-// What gives back reads the clock after the word: see refund.hpp. It gives nothing if the key may
-// have been RESET since: see reset_fence.hpp, which the store offers as fence().
+// What gives back reads the clock after the word: see refund.hpp. Only inside the fence: see
+// reset_fence.hpp, which the store offers as fence().
 template <class Store>
-[[nodiscard]] std::uint32_t give_back(Store& store, const Limit& limit, const Receipt& receipt,
-                                      std::uint32_t tokens, Ticks now) noexcept {
-  const ResetFence::Refund refund(store.fence(), receipt.entry);
-  if (refund.resets() != receipt.resets) return 0;
+std::uint32_t give_back_fenced(Store& store, const Limit& limit, const Receipt& receipt,
+                               std::uint32_t tokens, Ticks now) noexcept {
   if (!limit.is_bucket()) {
     return uncount(store, receipt.entry, receipt.mark, tokens, now) ? tokens : 0;
   }
@@ -46,6 +44,15 @@ template <class Store>
                  return next;
                });
   return given;
+}
+
+// Gives nothing if the key may have been RESET since.
+template <class Store>
+[[nodiscard]] std::uint32_t give_back(Store& store, const Limit& limit, const Receipt& receipt,
+                                      std::uint32_t tokens, Ticks now) noexcept {
+  const ResetFence::Refund refund(store.fence(), receipt.entry);
+  if (refund.resets() != receipt.resets) return 0;
+  return give_back_fenced(store, limit, receipt, tokens, now);
 }
 
 namespace detail {

@@ -6,12 +6,15 @@
 //
 // All requests take in the same order, so of two that want the last of the same budgets one wins.
 // A thread that is held up between taking and giving back makes others be refused meanwhile; it
-// never makes them be admitted. A layer that is RESET at that very moment may stay charged.
+// never makes them be admitted. RESETs are held off meanwhile, or what a RESET has forgotten could
+// not be told from what must come back: see reset_fence.hpp.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
+#include <tuple>
 
 #include "server/engine/judge.hpp"
 
@@ -86,24 +89,31 @@ template <class Store>
   if (result.refusing != kNoLayer) return tell_as_they_are(), result;
 
   const auto order = detail::taking_order(layers);
-  std::array<std::uint32_t, kMaxLayers> resets{};
+  std::array<std::optional<ResetFence::Hold>, kMaxLayers> holds;
   for (std::size_t taken = 0; taken < layers.size(); ++taken) {
     const std::uint8_t i = order[taken];
-    resets[i] = store.fence().finished(layers[i].hash);
-    result.layers[i] = judge_layer(i, Mode::take);
-    if (result.layers[i].verdict == Verdict::admitted) continue;
+    const bool may_go_back = taken + 1 < layers.size();  // of the last there is nothing to regret
+    const bool is_calm =
+        !may_go_back || holds[taken].emplace(store.fence(), layers[i].hash).is_calm();
+    if (is_calm) {
+      result.layers[i] = judge_layer(i, Mode::take);
+      if (result.layers[i].verdict == Verdict::admitted) continue;
+    }
     result.refusing = i;
     while (taken-- > 0) {
       const Judgement& judgement = result.layers[order[taken]];
       const Receipt receipt{.entry = judgement.entry,
                             .at = judgement.at,
                             .tokens = judgement.granted,
-                            .mark = judgement.mark,
-                            .resets = resets[order[taken]]};
-      static_cast<void>(
-          give_back(store, *layers[order[taken]].limit, receipt, judgement.granted, now));
+                            .mark = judgement.mark};
+      give_back_fenced(store, *layers[order[taken]].limit, receipt, judgement.granted, now);
     }
-    return tell_as_they_are(), result;
+    tell_as_they_are();
+    if (!is_calm) {  // a RESET that takes long: as good as a lost race
+      result.layers[i].verdict = Verdict::denied;
+      result.layers[i].wait = 1;
+    }
+    return result;
   }
   return result;
 }

@@ -23,20 +23,28 @@
 // RESET loses the right to give back, which errs against the caller. Of two RESETs at once the
 // takes between them lose it too.
 //
-// Progress: takes and refunds wait for nobody. A RESET waits for the refunds of its cell that are
-// under way, a few instructions each; where one is descheduled too long it is given up, nothing
-// done.
+// That will not do for several limits of which one refuses: what the others were charged must come
+// back, always. So such a request holds RESETs off from before it charges until it is decided:
+//
+//   4. A hold adds to `refunding`, then reads `finished`, then `started`. If they are equal, no
+//      RESET was under way in between (`finished` never passes `started`, and neither goes back);
+//      one that starts later finds the hold in `refunding`, as in 3. If they are not, the hold lets
+//      go, so that the RESET is not kept waiting by one hold after the other.
+//
+// Progress: takes and refunds wait for nobody. A RESET waits for the refunds and holds of its cell
+// that are under way, a hold for the RESET, less than a microsecond each; where one is descheduled
+// too long the waiting is given up, nothing done.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <new>
 #include <thread>
 
 #include "server/engine/table_types.hpp"
+#include "server/engine/zero_pages.hpp"
 
 namespace pail::engine {
 
@@ -54,7 +62,7 @@ class ResetFence {
 
   // A megabyte of zeros that is touched only where something is given back or RESET. Throws
   // std::bad_alloc.
-  ResetFence() : cells_(static_cast<Cell*>(std::calloc(kCells, sizeof(Cell)))) {
+  ResetFence() : cells_(reinterpret_cast<Cell*>(map_zeros(kCells * sizeof(Cell)))) {
     if (cells_ == nullptr) throw std::bad_alloc();
   }
 
@@ -86,6 +94,34 @@ class ResetFence {
     std::uint32_t resets_ = 0;
   };
 
+  // While one lives that is_calm(), no word of the key is RESET, and none was being RESET when it
+  // began: what is charged within can be given back within.
+  class Hold {
+   public:
+    Hold(ResetFence& fence, KeyHash key) noexcept : cell_(fence.cell(key)) {
+      for (int i = 0; i < kPatience && !is_calm_; ++i) {
+        if (i > 0) std::this_thread::yield();
+        // Sequentially consistent, all three, as in Refund and Reset.
+        cell_.refunding.fetch_add(1);
+        const std::uint32_t finished = cell_.finished.load();
+        is_calm_ = cell_.started.load() == finished;
+        if (!is_calm_) let_go();
+      }
+    }
+    ~Hold() {
+      if (is_calm_) let_go();
+    }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+    [[nodiscard]] bool is_calm() const noexcept { return is_calm_; }
+
+   private:
+    void let_go() noexcept { cell_.refunding.fetch_sub(1, std::memory_order_release); }
+    Cell& cell_;
+    bool is_calm_ = false;
+  };
+
   // Around the lowering of the key's words, if it is granted.
   class Reset {
    public:
@@ -103,14 +139,15 @@ class ResetFence {
     [[nodiscard]] bool is_granted() const noexcept { return is_granted_; }
 
    private:
-    static constexpr int kPatience = 256;
     Cell& cell_;
     bool is_granted_ = false;
   };
 
  private:
+  static constexpr int kPatience = 256;
+
   struct Free {
-    void operator()(Cell* cells) const noexcept { std::free(cells); }
+    void operator()(Cell* cells) const noexcept { munmap(cells, kCells * sizeof(Cell)); }
   };
 
   [[nodiscard]] Cell& cell(KeyHash key) const noexcept { return cells_.get()[key.high % kCells]; }

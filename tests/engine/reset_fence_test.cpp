@@ -172,6 +172,59 @@ TEST_CASE("a take that is settled, a RESET, and takes up to the same word, in ev
   }
 }
 
+// The layer that is RESET is taken from first, by the hash; the other one has a token for one.
+TEST_CASE("several limits, a RESET of one and a race for the other, in every order: all or none") {
+  Limit bucket;
+  bucket.queue.bucket = make_token_bucket({86'400'000'000'000, 1, 1}).value();
+  Limit window;
+  window.algorithm = Algorithm::fixed_window;
+  window.counted.most = 1;
+  window.rule = WindowRule::every(3600);
+  constexpr KeyHash kScarceKey{2, 2};
+  constexpr Ask kOne{.cost = 1};
+  for (const Limit& limit : {bucket, window}) {
+    MapStore store;
+    Interleavings orders;
+    bool is_all = false;
+    bool is_other = false;
+    bool is_reset = false;
+    std::uint32_t since = 0;  // taken of the layer that is RESET by the other
+    std::size_t lost = 0;
+    std::size_t waited = 0;
+    const auto take_both = [&] {
+      SteppedStore stepped(store, orders);
+      const std::array<PlannedLayer, 2> layers{PlannedLayer{&limit, kKey, 1},
+                                               PlannedLayer{&bucket, kScarceKey, 1}};
+      is_all = take_layers(stepped, kEpoch, layers, 0, store.true_now).refusing == kNoLayer;
+    };
+    const auto reset_and_race = [&] {
+      SteppedStore stepped(store, orders);
+      const Ticks now = store.true_now;
+      is_reset = reset_key(stepped, now);
+      since = judge(stepped, limit, kEpoch, kKey, kOne, now, Mode::take).granted;
+      is_other = judge(stepped, bucket, kEpoch, kScarceKey, kOne, now, Mode::take).granted == 1;
+    };
+    const std::size_t count = orders.explore(
+        [&] {
+          store = {};
+          store.true_now = 1000 * kSecond;
+          return std::vector<Interleavings::Task>{take_both, reset_and_race};
+        },
+        [&] {
+          lost += !is_all;
+          waited += !is_reset;
+          CHECK(is_all != is_other);
+          if (is_all) return;
+          since += judge(store, limit, kEpoch, kKey, kOne, store.true_now, Mode::take).granted;
+          since += judge(store, limit, kEpoch, kKey, kOne, store.true_now, Mode::take).granted;
+          CHECK(since == 1);  // what was taken from it for nothing is back, and once
+        });
+    CHECK(count > 100);
+    CHECK(lost > count / 100);
+    CHECK(waited > 0);
+  }
+}
+
 TEST_CASE("raced: no RESET is under way while something is given back") {
   ResetFence fence;
   std::atomic<int> refunding{0};
@@ -190,8 +243,18 @@ TEST_CASE("raced: no RESET is under way while something is given back") {
       refunding.fetch_sub(1);
     }
   };
+  const auto hold = [&] {
+    start.arrive_and_wait();
+    for (int i = 0; i < 100'000; ++i) {
+      const ResetFence::Hold scope(fence, kKey);
+      if (!scope.is_calm()) continue;
+      refunding.fetch_add(1);
+      if (is_resetting.load()) faults.fetch_add(1);
+      refunding.fetch_sub(1);
+    }
+  };
   std::thread first(refund);
-  std::thread second(refund);
+  std::thread second(hold);
   start.arrive_and_wait();
   for (int i = 0; i < 10'000; ++i) {
     const ResetFence::Reset scope(fence, kKey);
