@@ -2,6 +2,7 @@
 // tried one by one; then four threads cross for real.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <latch>
 #include <string>
 #include <thread>
@@ -205,4 +206,34 @@ TEST_CASE("four threads cross over shared budgets: none is exceeded, and what is
       CHECK(ask.left(policies[p], "shared") == budgets[p] - sum);
     }
   }
+}
+
+// In each round fresh keys with a token each, and a thread for each order of the layers.
+TEST_CASE("four threads cross for the last of the same budgets, again and again: one always wins") {
+  constexpr std::size_t kThreads = 4;
+  constexpr std::size_t kRounds = 2'000;
+  LimitsFixture ask;
+  std::vector<std::atomic<int>> admitted(kRounds);
+  std::atomic<std::size_t> arrived{0};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      const auto worker = ask.enroll();
+      for (std::size_t round = 0; round < kRounds; ++round) {
+        const std::string a = "a" + std::to_string(round);
+        const std::string b = "b" + std::to_string(round);
+        std::vector<Layer> layers{layer(kScarce, a), layer(kScarce, b)};
+        if (t % 2 != 0) std::swap(layers[0], layers[1]);
+        arrived.fetch_add(1);
+        while (arrived.load() < kThreads * (round + 1)) {
+          std::this_thread::yield();
+        }
+        LayersDecision decision;
+        worker->take_all(layers, 0, ask.now, decision);
+        if (decision.decision.verdict == Verdict::admitted) admitted[round].fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t round = 0; round < kRounds; ++round) CHECK(admitted[round].load() == 1);
 }

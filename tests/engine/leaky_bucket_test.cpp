@@ -1,6 +1,6 @@
 // The queue, against a level of tokens that may go below zero, and against an exact bucket that is
-// drawn from at the moments of release: 10 million random operations. And giving back, against the
-// same level.
+// drawn from at the moments of release: 10 million random operations, a quarter of them by an old
+// reading of the clock. And giving back, against the same level.
 #include "server/engine/leaky_bucket.hpp"
 
 #include <doctest/doctest.h>
@@ -21,19 +21,17 @@ namespace {
 
 constexpr Ticks kSecond = ticks_from_ns(1'000'000'000);
 
-// Tokens in ticks of refill, in plain signed numbers.
+// Tokens in ticks of refill, in plain signed numbers, as they were when they were last changed.
 class Level {
  public:
   __extension__ using Signed = __int128;
-  Level(const LeakyBucket& limit, Ticks start)
-      : limit_(limit), full_(limit.bucket.tolerance), level_(full_), now_(start) {}
+  explicit Level(const LeakyBucket& limit)
+      : limit_(limit), full_(limit.bucket.tolerance), level_(full_) {}
 
-  void advance(Ticks now) {
-    level_ = std::min<Signed>(full_, level_ + Signed{now} - Signed{now_});
-    now_ = now;
-  }
+  // By which reading all else is asked and done.
+  void look_at(Ticks now) { now_ = now; }
   [[nodiscard]] Signed after(std::uint32_t cost) const {
-    return level_ - Signed{cost} * limit_.bucket.per_token;
+    return level() - Signed{cost} * limit_.bucket.per_token;
   }
   [[nodiscard]] Signed floor_of(std::uint8_t priority) const {
     return Signed{limit_.bucket.reserve[priority]} * limit_.bucket.per_token - limit_.max_wait;
@@ -44,20 +42,35 @@ class Level {
   [[nodiscard]] Ticks hold_after(std::uint32_t cost) const {
     return after(cost) < 0 ? static_cast<Ticks>(-after(cost)) : 0;
   }
-  void draw(std::uint32_t cost) { level_ = after(cost); }
+  void draw(std::uint32_t cost) {
+    settle_down();
+    level_ -= Signed{cost} * limit_.bucket.per_token;
+  }
   void give_back(std::uint32_t tokens, Ticks elapsed) {
     const Signed back = Signed{tokens} * limit_.bucket.per_token - Signed{elapsed};
-    if (level_ >= 0 && back > 0) level_ = std::min(full_, level_ + back);
+    if (level() < 0 || level() == full_ || back <= 0) return;
+    settle_down();
+    level_ = std::min(full_, level_ + back);
   }
   [[nodiscard]] std::uint64_t whole() const {
-    return level_ <= 0 ? 0 : static_cast<std::uint64_t>(level_ / limit_.bucket.per_token);
+    return level() <= 0 ? 0 : static_cast<std::uint64_t>(level() / limit_.bucket.per_token);
   }
 
  private:
+  [[nodiscard]] Signed level() const {
+    return std::min<Signed>(full_, level_ + Signed{now_} - Signed{changed_at_});
+  }
+  void settle_down() {
+    if (now_ <= changed_at_) return;
+    level_ = level();
+    changed_at_ = now_;
+  }
+
   LeakyBucket limit_;
   Signed full_;
   Signed level_;
-  Ticks now_;
+  Ticks changed_at_ = 0;
+  Ticks now_ = 0;
 };
 
 std::optional<LeakyBucket> random_limit(Random& random) {
@@ -93,16 +106,18 @@ struct Charge {
 
 // False at the first difference.
 bool run(const LeakyBucket& limit, Random& random, int operations) {
-  Ticks now = random.magnitude(kMinNow, kMaxNow - kMaxHorizon);
+  Ticks latest = random.magnitude(kMinNow, kMaxNow - kMaxHorizon);
   Word word = 0;
-  Level level(limit, now);
+  Level level(limit);
   ExactBucket released(1, limit.bucket.per_token, limit.bucket.burst);
   bool has_given_back = false;
   Charge last;
   for (int i = 0; i < operations; ++i) {
     const Ask ask = random_ask(random, limit);
     if (never_fits(limit.bucket, ask)) continue;
-    level.advance(now);
+    const Ticks age = random.one_in(4) ? random.magnitude(1, 2 * limit.bucket.tolerance) : 0;
+    const Ticks now = latest - std::min(age, latest - kMinNow);
+    level.look_at(now);
     const std::uint32_t reserve = limit.bucket.reserve[ask.priority];
     const std::uint64_t there = level.whole() > reserve ? level.whole() - reserve : 0;
     const auto cost = static_cast<std::uint32_t>(
@@ -112,7 +127,7 @@ bool run(const LeakyBucket& limit, Random& random, int operations) {
       if (step.verdict != Verdict::admitted || step.granted != cost) return false;
       if (hold(limit, step.next, now) != level.hold_after(cost)) return false;
       if (!has_given_back) {  // a bucket that gives back has another bound
-        released.advance(now + hold(limit, step.next, now));
+        released.look_at(now + hold(limit, step.next, now));
         if (!released.has(cost)) return false;
         released.draw(cost);
       }
@@ -132,17 +147,18 @@ bool run(const LeakyBucket& limit, Random& random, int operations) {
         (level.whole() > limit.bucket.reserve[0] ? level.whole() - limit.bucket.reserve[0] : 0)) {
       return false;
     }
-    if (last.tokens != 0 && random.one_in(16)) {
+    if (last.tokens != 0 && random.one_in(16)) {  // always by the latest reading
       const auto tokens = static_cast<std::uint32_t>(random.between(1, last.tokens));
-      const Word next = refunded(limit.bucket, word, now, tokens, now - last.at);
-      if (next != 0 && (next > word || next < now)) return false;
-      level.give_back(tokens, now - last.at);
+      const Word next = refunded(limit.bucket, word, latest, tokens, latest - last.at);
+      if (next != 0 && (next > word || next < latest)) return false;
+      level.look_at(latest);
+      level.give_back(tokens, latest - last.at);
       if (next != 0) word = next;
       last.tokens -= tokens;
       has_given_back = true;
     }
-    if (random.one_in(4)) now += random.magnitude(1, 2 * limit.bucket.per_token);
-    if (random.one_in(64)) now += random.magnitude(1, 2 * limit.bucket.tolerance);
+    if (random.one_in(4)) latest += random.magnitude(1, 2 * limit.bucket.per_token);
+    if (random.one_in(64)) latest += random.magnitude(1, 2 * limit.bucket.tolerance);
   }
   return true;
 }

@@ -59,6 +59,24 @@ TEST_CASE("under a frozen clock each kind of policy admits exactly its budget") 
   }
 }
 
+TEST_CASE("under a frozen clock exactly as many permits are given as there are") {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    LimitsFixture ask;
+    std::array<std::uint64_t, kThreads> granted{};
+    run_threads(ask, [&](Worker& worker, std::size_t t) {
+      Decision decision;
+      do {
+        Grant grant;
+        worker.acquire(take("k", kPermits), ask.now, decision, grant);
+        granted[t] += decision.granted;
+      } while (decision.verdict == Verdict::admitted);
+    });
+    std::uint64_t sum = 0;
+    for (const std::uint64_t part : granted) sum += part;
+    CHECK(sum == 10);
+  }
+}
+
 TEST_CASE("permits raced for, given back and renewed: never more out than there are, none lost") {
   for (int repeat = 0; repeat < 5; ++repeat) {
     LimitsFixture ask;
