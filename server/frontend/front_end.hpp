@@ -6,6 +6,7 @@
 
 #include "server/engine/ticks.hpp"
 #include "server/frontend/gate.hpp"
+#include "server/frontend/grant_ledger.hpp"
 #include "server/frontend/stats_source.hpp"
 
 namespace pail::frontend {
@@ -34,6 +35,7 @@ struct Identity {
 struct Services {
   const StatsSource* stats = nullptr;
   const Gate* gate = nullptr;  // without one everybody may do everything
+  std::uint32_t most_grants = GrantLedger::kCapacity;  // unsettled, of all connections
 };
 
 // What is to become of the connection.

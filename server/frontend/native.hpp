@@ -146,7 +146,7 @@ class Native {
   std::size_t stats_left_ = 0;  // of kStatsPerChunk
   Refusal refusal_;
   Group group_;
-  GrantLedger grants_;
+  GrantLedger grants_{services_.most_grants};
   Service service_ = Service::normal;  // of the chunk that is being received
 };
 

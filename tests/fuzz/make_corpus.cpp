@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/fuzz/native_harness.hpp"
+#include "tests/fuzz/resp_harness.hpp"
 #include "tests/support/vectors.hpp"
 
 namespace {
@@ -22,7 +23,21 @@ void write_seed(const std::filesystem::path& directory, const std::string& name,
   if (!out.flush()) throw std::runtime_error("cannot write to " + directory.string());
 }
 
+void write_resp_corpus(const std::filesystem::path& root) {
+  std::size_t number = 0;
+  for (const std::string& session : resp_sessions()) {
+    const auto bytes = protocol::as_body(session);
+    for (const char size : {'\0', '\7', '\xFF'}) {
+      for (const char flags : {'\0', '\1', '\2'}) {
+        write_seed(root / "resp", std::to_string(number++), {size, flags},
+                   Octets(bytes.begin(), bytes.end()));
+      }
+    }
+  }
+}
+
 void write_corpus(const std::filesystem::path& root) {
+  write_resp_corpus(root);
   for (const char* file : {"requests.txt", "replies.txt", "hello.txt", "streams.txt"}) {
     for (const Vector& vector : load_vectors(file)) {
       if (vector.bytes.size() > 4000) continue;  // beyond what is worth mutating

@@ -33,7 +33,8 @@ class NativeRun {
       : engine_({.memory_limit_bytes = memory_bytes, .policies = native_policies(), .secret = {}}),
         worker_(engine_.enroll()),
         pool_(pool_memory()),
-        native_(*worker_, pool_, counters_, frontend::Identity{77, 5}, {.stats = &numbers_}),
+        native_(*worker_, pool_, counters_, frontend::Identity{77, 5},
+                {.stats = &numbers_, .most_grants = kMostGrants}),
         carry_(protocol::kMaxFrameBytes),
         session_(carry_),
         model_carry_(protocol::kMaxFrameBytes),
@@ -65,6 +66,10 @@ class NativeRun {
   [[nodiscard]] bool has_refused_stats() const { return refused_stats_; }
 
  private:
+  // More than a stream of 4 KiB can ask for. A server's own ledger takes two thirds of the time, as
+  // the sanitizer marks all of it twice an input.
+  static constexpr std::uint32_t kMostGrants = 256;
+
   // Not allocated anew for every input: that would be most of the work.
   static std::span<std::byte> pool_memory() {
     static Octets memory(64 * frontend::ReplyBlock::kSizeBytes);
@@ -157,9 +162,10 @@ class NativeRun {
       require(reply->body.size() == request->cost * protocol::kLayerStateBytes, "a state a layer");
     }
     expected.body = reply->body;
-    require(describe(*reply) == describe(expected), "to " + describe(*request) + "\nexpected " +
-                                                        describe(expected) + "\nbut got  " +
-                                                        describe(*reply));
+    if (describe(*reply) != describe(expected)) {  // else there is nothing to say, a tenth faster
+      require(false, "to " + describe(*request) + "\nexpected " + describe(expected) +
+                         "\nbut got  " + describe(*reply));
+    }
     return true;
   }
 

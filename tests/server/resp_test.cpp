@@ -121,6 +121,18 @@ TEST_CASE("both protocols spend the same budget") {
   }
 }
 
+TEST_CASE("INFO tells how many keys there are") {
+  for (const auto io : kBackends) {
+    TestServer server(resp_config(io));
+    TextClient client(server);
+    CHECK(client.hears({"INFO", "keyspace"}, "$12\r\n# Keyspace\r\n\r\n"));
+    CHECK(client.hears({"INCR", "one"}, ":1\r\n"));
+    CHECK(client.hears({"CL.THROTTLE", "two", "0", "1", "1000"}, five("0,1,0,-1,1000")));
+    CHECK(client.hears({"INFO", "keyspace"},
+                       "$44\r\n# Keyspace\r\ndb0:keys=2,expires=2,avg_ttl=0\r\n\r\n"));
+  }
+}
+
 TEST_CASE("a deep pipeline in pieces of any size is answered in order") {
   for (const auto io : kBackends) {
     TestServer server(resp_config(io));

@@ -182,7 +182,7 @@ class Resp {
   Refusal refusal_;
   resp::Command command_;
   Group group_;
-  GrantLedger grants_;
+  GrantLedger grants_{services_.most_grants};
 };
 
 }  // namespace pail::frontend

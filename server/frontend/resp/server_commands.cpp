@@ -98,7 +98,17 @@ void Resp::info(Words arguments, Writer& out) noexcept {
     line("connected_slaves:0");
     text.line_end();
   }
-  if (is_wanted("keyspace")) line("# Keyspace");
+  if (is_wanted("keyspace")) {
+    line("# Keyspace");
+    // Limits and counters alike; each ends by itself.
+    if (const std::uint64_t keys = stat("keys"); keys != 0) {
+      text.raw("db0:keys=");
+      text.decimal(keys);
+      text.raw(",expires=");
+      text.decimal(keys);
+      line(",avg_ttl=0");
+    }
+  }
   out.is_resp3() ? out.verbatim(text.text()) : out.bulk(text.text());
 }
 

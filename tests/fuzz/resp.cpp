@@ -1,0 +1,8 @@
+// What a server may be sent by what says that it is a Redis client, all the way: commands,
+// decisions on a live engine, replies.
+#include "tests/fuzz/resp_harness.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  pail::test::check_resp_input(std::as_bytes(std::span(data, size)));
+  return 0;
+}
