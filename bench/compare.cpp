@@ -34,6 +34,7 @@ class Comparison {
   [[nodiscard]] Done start_all() {
     constexpr Target kAll[] = {{TargetKind::pail, {}},
                                {TargetKind::echo, {}},
+                               {TargetKind::redis, RedisMethod::throttle, true},
                                {TargetKind::redis, RedisMethod::lua},
                                {TargetKind::redis, RedisMethod::incr},
                                {TargetKind::redis, RedisMethod::throttle},
@@ -48,7 +49,7 @@ class Comparison {
       auto contestant = Contestant::start(arena_, target, fmt::format("{}", contestants_.size()));
       if (!contestant) return tl::unexpected(contestant.error());
       if (auto prepared = prepare(*contestant); !prepared) {
-        if (target.method != RedisMethod::throttle) return prepared;
+        if (target.method != RedisMethod::throttle || target.is_own) return prepared;
         result_.notes.push_back(
             fmt::format("{}: skipped, this server does not know CL.THROTTLE", name(target)));
         continue;
@@ -122,7 +123,7 @@ class Comparison {
   [[nodiscard]] double slowest_rival_per_s() const {
     double slowest = 0;
     for (std::size_t i = 0; i < contestants_.size(); ++i) {
-      if (result_.targets[i].is_native()) continue;
+      if (result_.targets[i].is_native() || result_.targets[i].is_own) continue;
       const double rate = result_.cells.front()[i].requests_per_s.median;
       if (slowest == 0 || rate < slowest) slowest = rate;
     }

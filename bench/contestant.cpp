@@ -18,15 +18,16 @@ constexpr std::chrono::seconds kPatience{10};
 constexpr int kRetryMs = 10;
 
 std::vector<std::string> pail_command(const Arena& arena, const std::string& address) {
-  return {arena.programs + "/paild",
-          "--shards",
-          "1",
-          "--listen",
-          address,
-          "--tcp-congestion",
-          arena.congestion,
-          "--policy",
-          "bench=100/s,100"};
+  return {arena.programs + "/paild", "--shards",       "1",        "--listen",       address,
+          "--tcp-congestion",        arena.congestion, "--policy", "bench=100/s,100"};
+}
+
+// Where the native protocol is spoken is of no interest, and must not be in the way.
+std::vector<std::string> pail_resp_command(const Arena& arena, const std::string& native,
+                                           const std::string& address) {
+  std::vector<std::string> command = pail_command(arena, native);
+  command.insert(command.end(), {"--resp", address});
+  return command;
 }
 
 std::vector<std::string> echo_command(const Arena& arena, const std::string& address) {
@@ -97,7 +98,10 @@ tl::expected<void, std::string> Contestant::launch(Transport transport, const st
       command = echo_command(*arena_, text);
       break;
     case TargetKind::redis:
-      command = redis_command(path, *port);
+      command = target_.is_own
+                    ? pail_resp_command(
+                          *arena_, fmt::format("unix:{}/{}-native", arena_->directory, file), text)
+                    : redis_command(path, *port);
       break;
     case TargetKind::memcached:
       command = memcached_command(path, *port);
@@ -153,7 +157,8 @@ tl::expected<void, std::string> Contestant::prepare(Transport transport) {
 }
 
 std::string missing_package(const Target& target) {
-  if (target.kind == TargetKind::redis && !is_installed("redis-server")) return "redis-server";
+  const bool is_redis = target.kind == TargetKind::redis && !target.is_own;
+  if (is_redis && !is_installed("redis-server")) return "redis-server";
   if (target.kind == TargetKind::memcached && !is_installed("memcached")) return "memcached";
   return "";
 }

@@ -19,7 +19,7 @@ std::string_view name(const Target& target) noexcept {
     case RedisMethod::incr:
       return "redis incr";
     case RedisMethod::throttle:
-      return "redis throttle";
+      return target.is_own ? "pail throttle" : "redis throttle";
   }
   return "unknown";
 }

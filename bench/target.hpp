@@ -18,13 +18,14 @@ enum class RedisMethod : std::uint8_t {
 struct Target {
   TargetKind kind = TargetKind::pail;
   RedisMethod method = RedisMethod::lua;
+  bool is_own = false;  // of kind redis: Pail's own RESP front end, asked as a Redis is
 
   [[nodiscard]] bool is_native() const noexcept {
     return kind == TargetKind::pail || kind == TargetKind::echo;
   }
 };
 
-// "pail", "echo", "redis lua", "redis incr", "redis throttle", "memcached".
+// "pail", "echo", "redis lua", "redis incr", "redis throttle", "pail throttle", "memcached".
 [[nodiscard]] std::string_view name(const Target& target) noexcept;
 
 }  // namespace pail::bench
