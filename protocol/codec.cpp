@@ -74,7 +74,6 @@ std::string_view fault_in_layers(const Request& request) noexcept {
 std::string_view fault_in_grant_request(const Request& request) noexcept {
   if (request.has_inline_limit) return "grants are by policy: no inline limit";
   if (request.cost == 0 && request.op != Op::settle) return "the cost of a grant is at least 1";
-  if (request.op == Op::acquire && request.partial) return "ACQUIRE is all or nothing";
   if (names_grant(request.op) && (request.priority != 0 || request.partial)) {
     return "what names a grant has priority 0 and no partial flag";
   }

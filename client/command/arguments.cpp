@@ -139,6 +139,8 @@ Parsed parse_arguments(int count, const char* const* words) {
   for (CLI::App* command : {&acquire, &renew, &release}) {
     add_named(*command, arguments, "How many permits; default 1");
   }
+  acquire.add_flag("--partial", arguments.partial,
+                   "As many as there are, if that is fewer; renew and release as many");
   for (CLI::App* command : {&renew, &release}) {
     command->add_option("--grant", arguments.grant, "What acquire or renew printed")->required();
   }

@@ -84,8 +84,10 @@ std::string text_of(const Decision& decision, bool is_peek) {
                              : "refused",
                          budget, text_of(decision.retry_after), reset);
     case Decision::Status::never:
-      return fmt::format("{}refused for ever: the cost is more than the limit of {} can ever grant",
-                         is_peek ? "would be " : "", decision.limit);
+      return fmt::format(
+          "{}refused for ever: the cost is more than the limit of {}, less what is "
+          "reserved for higher priorities, can ever grant",
+          is_peek ? "would be " : "", decision.limit);
   }
   return "";
 }

@@ -84,8 +84,6 @@ Result<Decision> Client::acquire(const Limit& policy, std::string_view key,
     return tl::unexpected(std::move(fine).error());
   if (!policy.is_policy()) return internal::bad_argument(kOnlyPolicies);
   if (options.cost == 0) return internal::bad_argument("the cost of an acquire is at least 1");
-  if (options.partial)
-    return internal::bad_argument("permits are acquired all or none: no partial");
   auto request = internal::make_request(protocol::Op::acquire, policy, key);
   auto decision = parts_->decide(request, policy, options);
   const OnFailure on_failure = options.on_failure.value_or(parts_->options.on_failure);

@@ -170,12 +170,10 @@ void Worker::settle(const Request& request, const Receipt& receipt, Ticks now,
 void Worker::acquire(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept {
   const Plan plan = impl_->plan_permit(request, decision);
   if (plan.policy == nullptr) return;
-  Ask ask = ask_of(request);
-  ask.partial = false;  // a grant is of its cost
   const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
-  const Judgement judgement = impl_->judge(plan, ask, usable_now(now), Mode::take);
+  const Judgement judgement = impl_->judge(plan, ask_of(request), usable_now(now), Mode::take);
   answer(decision, plan.policy->limit, judgement);
-  grant = {impl_->grant_id(plan.hash, judgement.mark, request.cost, resets),
+  grant = {impl_->grant_id(plan.hash, judgement.mark, judgement.granted, resets),
            std::uint64_t{plan.policy->limit.rule.seconds} * 1'000'000'000};
 }
 

@@ -115,6 +115,11 @@ TEST_CASE("permits: held, renewed and released, from another connection too") {
   CHECK(must(other.release(kJobs, "k", renewed.grant, cost(4))).granted == 0);
   CHECK(must(client.take(kApi, "k")).grant == 0);
   CHECK_FALSE(client.acquire(kApi, "k").has_value());
+  pail::CallOptions rest = cost(99);
+  rest.partial = true;
+  const Decision some = must(client.acquire(kJobs, "some", rest));
+  CHECK(some.granted == 10);
+  CHECK(must(client.release(kJobs, "some", some.grant, cost(some.granted))).granted == 10);
 }
 
 TEST_CASE("a crashed holder of 10 of 10 permits: all come back by themselves, exactly 10") {

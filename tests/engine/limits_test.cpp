@@ -255,6 +255,31 @@ TEST_CASE("permits: acquired, renewed into the next round, released once") {
   CHECK(decision.remaining == 10);
 }
 
+TEST_CASE("permits, as many as there are: renewed and released as what they are") {
+  LimitsFixture ask;
+  Decision decision;
+  Grant grant;
+  ask.worker->acquire(take("k", kPermits, 7), ask.now, decision, grant);
+  Request rest = take("k", kPermits, 9);
+  rest.partial = true;
+  ask.worker->acquire(rest, ask.now, decision, grant);
+  CHECK(decision.granted == 3);
+  CHECK(decision.remaining == 0);
+  const Grant three = grant;
+  ask.worker->acquire(rest, ask.now, decision, grant);
+  CHECK(decision.verdict == Verdict::denied);
+  CHECK(decision.granted == 0);
+  ask.worker->release(take("k", kPermits, 9), three.id, ask.now, decision);
+  CHECK(decision.granted == 0);
+  grant = three;
+  ask.now += 10 * kSecond;
+  ask.worker->renew(take("k", kPermits, 3), ask.now, decision, grant);
+  CHECK(decision.granted == 3);
+  ask.worker->release(take("k", kPermits, 3), grant.id, ask.now, decision);
+  CHECK(decision.granted == 3);
+  CHECK(decision.remaining == 3);
+}
+
 TEST_CASE("a lapsed permit is not renewed, and the answer says when there is another") {
   LimitsFixture ask;
   Decision decision;

@@ -140,7 +140,8 @@ class Client {
                                         std::uint64_t grant, std::uint32_t actual,
                                         const CallOptions& options = {});
 
-  // Permits of a concurrency policy: CallOptions::cost of them, the same in all three calls. They
+  // Permits of a concurrency policy: CallOptions::cost of them, the same in all three calls; of a
+  // partial acquire() go on with what was granted. They
   // are held until Decision::grant_expires; renew() before, and go on with the grant that it
   // answers. A permit that is not released comes back by itself, within two ttls. release() is
   // admitted always: `granted` is how many came back. Release once: twice gives back somebody
