@@ -26,7 +26,7 @@ void write_seed(const std::filesystem::path& directory, const std::string& name,
 void write_resp_corpus(const std::filesystem::path& root) {
   std::size_t number = 0;
   for (const std::string& session : resp_sessions()) {
-    const auto bytes = protocol::as_body(session);
+    const auto bytes = pail::protocol::as_body(session);
     for (const char size : {'\0', '\7', '\xFF'}) {
       for (const char flags : {'\0', '\1', '\2'}) {
         write_seed(root / "resp", std::to_string(number++), {size, flags},

@@ -109,6 +109,7 @@ inline protocol::Request random_request(Random& random, std::vector<std::byte>& 
     request.cost = u32();
     if (request.op == Op::acquire) {
       request.priority = static_cast<std::uint8_t>(random.below(4));
+      request.partial = random.one_in(2);
     } else {
       request.grant = random.next();
     }
