@@ -26,7 +26,9 @@ std::vector<std::string> pail_command(const Arena& arena, const std::string& add
 std::vector<std::string> pail_resp_command(const Arena& arena, const std::string& native,
                                            const std::string& address) {
   std::vector<std::string> command = pail_command(arena, native);
-  command.insert(command.end(), {"--resp", address});
+  // Commands are long: at pipeline 256 it may lag behind, and would refuse a part. A Redis does
+  // not.
+  command.insert(command.end(), {"--resp", address, "--long-turn", "0"});
   return command;
 }
 

@@ -256,7 +256,7 @@ TEST_CASE("compare: its rows, its JSON, and what is missing said aloud") {
   double pail_most = 0;
   double echo_most = 0;
   for (const auto& row : json["rows"]) {
-    CHECK(row["targets"].size() == 2);
+    CHECK(row["targets"].size() == 3);
     // On a machine that is busy enough, so short a run may see no answer in its time; not all do.
     pail_most = std::max(pail_most, row["targets"]["pail"]["requests_per_s"]["most"].get<double>());
     const auto& ratio = row["targets"]["echo"]["pail_ratio"];
@@ -267,6 +267,7 @@ TEST_CASE("compare: its rows, its JSON, and what is missing said aloud") {
   CHECK(pail_most > 0);
   CHECK(echo_most > 0);
   CHECK(json["targets"]["pail"]["bytes_a_key"] > 0);
+  CHECK(json["targets"]["pail throttle"]["bytes_a_key"] > 0);
   const std::string notes = json["notes"].dump();
   CHECK(has(notes, "redis lua: skipped, not installed (apt-get install redis-server)"));
   CHECK(has(notes, "memcached: skipped, not installed (apt-get install memcached)"));
