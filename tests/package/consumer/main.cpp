@@ -3,8 +3,11 @@
 #include <pail/client.hpp>
 #include <pail/decision.hpp>
 #include <pail/error.hpp>
+#include <pail/failure.hpp>
 #include <pail/http.hpp>
+#include <pail/key.hpp>
 #include <pail/limit.hpp>
+#include <pail/retry.hpp>
 #include <pail/stats.hpp>
 #include <pail/token.hpp>
 
@@ -19,6 +22,9 @@ int main(int, char** words) {
     if (!decision || decision->admitted() != is_admitted) return 1;
     if (!is_admitted && pail::http::retry_after_seconds(*decision) < 1) return 1;
   }
+  if (client->counters().server_decisions != 3 || client->counters().fallback_open != 0) return 1;
+  if (pail::key::of_address("2001:db8::1") != "2001:db8::/64") return 1;
+  if (!pail::Retry({}).after_failure()) return 1;
   const pail::Result<pail::ServerStats> stats = client->stats(0, call);
   if (!stats || stats->shards == 0) return 1;
   const auto token = pail::token_from_file("/nowhere/token");
