@@ -14,13 +14,8 @@
 namespace pail::engine {
 namespace {
 
-// As many cache misses as a core can have under way, more or less; 2.3x on a table larger than the
-// cache.
-constexpr std::size_t kGroup = 16;
-static_assert(kGroup <= RateMemo::kKept);
-
-// plan, execute and take_from have one caller each, in the batch, and external linkage: where they
-// are not told to be inline, the compiler calls them, for 16% more instructions a decision.
+// What a batch is made of has external linkage: where it is not told to be inline, the compiler
+// calls it, for 16% more instructions a decision.
 
 // What RESET of a key without a policy answers by: it has no limit to tell about.
 constexpr TokenBucket kNoLimit{};
@@ -121,6 +116,8 @@ void Worker::Impl::answer_full(const Ask& ask, Decision& decision) const noexcep
     return;
   }
   decision.verdict = Verdict::table_full;
+  decision.granted = 0;
+  decision.remaining = 0;
   decision.wait_ns = kTableFullRetryNs;
 }
 
@@ -168,23 +165,56 @@ void Worker::Impl::reset_key(const Plan& plan, std::uint8_t priority, Ticks now,
   answer(decision, *plan.limit, ask, take(*plan.limit, seen.word, seen.now, ask), seen);
 }
 
-void Worker::Impl::decide_group(std::span<const Request> requests, Ticks now,
-                                std::span<Decision> decisions) noexcept {
-  std::array<Plan, kGroup> plans;
-  std::array<SipMessage, kGroup> identities;
-  std::array<KeyHash, kGroup> hashes;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
+// The stages. What each begins to fetch from memory, the next needs; in between, other groups keep
+// the core busy.
+
+// Checks the requests, finds their limits, hashes their keys. Next: their segments' pointers.
+[[gnu::always_inline]] inline void Worker::Impl::prepare(Group& group) noexcept {
+  const std::size_t size = group.requests.size();
+  for (std::size_t i = 0; i < size; ++i) {
     identities[i] = {&engine.by_key, {}};  // of what is answered already: of no use, and no harm
-    plans[i] = plan(requests[i], decisions[i], identities[i]);
+    group.plans[i] = plan(group.requests[i], group.decisions[i], identities[i]);
   }
-  KeyHasher::hash_all({identities.data(), requests.size()}, hashes.data());
-  // The look-ups of segments do not depend on each other, so they wait for memory together.
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    plans[i].hash = hashes[i];
-    engine.table.prefetch_slot(plans[i].hash);
+  KeyHasher::hash_all({identities.data(), size}, hashes.data());
+  for (std::size_t i = 0; i < size; ++i) {
+    group.plans[i].hash = hashes[i];
+    engine.table.prefetch_segment(hashes[i]);
   }
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (plans[i].limit != nullptr) execute(requests[i], plans[i], now, decisions[i]);
+}
+
+// Next: the lines where the keys are at home.
+[[gnu::always_inline]] inline void Worker::Impl::approach(const Group& group) noexcept {
+  for (std::size_t i = 0; i < group.requests.size(); ++i) {
+    engine.table.prefetch_slot(group.plans[i].hash);
+  }
+}
+
+[[gnu::always_inline]] inline void Worker::Impl::conclude(const Group& group, Ticks now) noexcept {
+  for (std::size_t i = 0; i < group.requests.size(); ++i) {
+    const Plan& plan = group.plans[i];
+    if (plan.limit != nullptr) execute(group.requests[i], plan, now, group.decisions[i]);
+  }
+  if (clock.read != nullptr && std::ranges::any_of(group.decisions, is_refusal)) {
+    decide_again(group, now);
+  }
+}
+
+// In the order of the requests, whichever group they fall into: two for one key are decided one
+// after the other.
+void Worker::Impl::decide(std::span<const Request> requests, Ticks now,
+                          std::span<Decision> decisions) noexcept {
+  const std::size_t count = (requests.size() + kGroup - 1) / kGroup;
+  for (std::size_t turn = 0; turn < count + kStages - 1; ++turn) {
+    if (turn < count) {
+      Group& group = groups[turn % kStages];
+      const std::size_t first = turn * kGroup;
+      const std::size_t size = std::min(requests.size() - first, kGroup);
+      group.requests = requests.subspan(first, size);
+      group.decisions = decisions.subspan(first, size);
+      prepare(group);
+    }
+    if (turn >= 1 && turn - 1 < count) approach(groups[(turn - 1) % kStages]);
+    if (turn >= 2) conclude(groups[(turn - 2) % kStages], now);
   }
 }
 
@@ -193,15 +223,15 @@ void Worker::Impl::decide_group(std::span<const Request> requests, Ticks now,
 // later than that of whoever wrote the words they were made on, so what it refuses as well is
 // refused rightly. Whoever is overtaken again and again is refused in the end: it errs against the
 // caller, by a turn of a loop.
-void Worker::Impl::decide_again(std::span<const Request> requests, Ticks now,
-                                std::span<Decision> decisions) noexcept {
+void Worker::Impl::decide_again(const Group& group, Ticks now) noexcept {
   constexpr int kAttempts = 4;
   const Ticks first_fresh = clock.fresh(now);  // one for the whole group
-  for (std::size_t i = 0; i < requests.size(); ++i) {
+  for (std::size_t i = 0; i < group.requests.size(); ++i) {
+    Decision& decision = group.decisions[i];
     Ticks decided_at = now;
     Ticks fresh = first_fresh;
-    for (int n = 0; n < kAttempts && would_turn(decisions[i], decided_at, fresh); ++n) {
-      decide_group(requests.subspan(i, 1), fresh, decisions.subspan(i, 1));
+    for (int n = 0; n < kAttempts && would_turn(decision, decided_at, fresh); ++n) {
+      execute(group.requests[i], group.plans[i], fresh, decision);
       decided_at = fresh;
       fresh = clock.fresh(decided_at);
     }
@@ -236,17 +266,7 @@ Worker::~Worker() = default;
 void Worker::decide(std::span<const Request> requests, Ticks now,
                     std::span<Decision> decisions) noexcept {
   assert(decisions.size() >= requests.size());
-  now = usable_now(now);
-  while (!requests.empty()) {
-    const std::size_t size = requests.size() < kGroup ? requests.size() : kGroup;
-    const auto decided = decisions.first(size);
-    impl_->decide_group(requests.first(size), now, decided);
-    if (impl_->clock.read != nullptr && std::ranges::any_of(decided, is_refusal)) {
-      impl_->decide_again(requests.first(size), now, decided);
-    }
-    requests = requests.subspan(size);
-    decisions = decisions.subspan(size);
-  }
+  impl_->decide(requests, usable_now(now), decisions.first(requests.size()));
 }
 
 Upkeep Worker::end_turn(Ticks now) noexcept {

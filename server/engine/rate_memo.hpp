@@ -14,7 +14,7 @@ namespace pail::engine {
 class RateMemo {
  public:
   // A result stays valid while this many further limits are made.
-  static constexpr std::size_t kKept = 16;
+  static constexpr std::size_t kKept = 64;
 
   [[nodiscard]] tl::expected<const TokenBucket*, RateFault> find_or_make(
       const Rate& rate) noexcept {

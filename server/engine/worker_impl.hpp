@@ -22,12 +22,26 @@ namespace pail::engine {
 
 using KeyTable = Table<LiveTraits>;
 
-// A request that passed all checks. Borrows the limit for as long as its group is decided.
+// A request that passed all checks. Borrows the limit for as long as its batch is decided.
 struct Plan {
   const TokenBucket* limit = nullptr;  // nothing: already answered
   const Policy* policy = nullptr;      // of another algorithm than the token bucket
   KeyHash hash;
 };
+
+// As many as are taken through the stages of a decision together: some cache misses under way at
+// once, more of them than that a core cannot wait for.
+inline constexpr std::size_t kGroup = 16;
+
+// Up to kGroup requests on their way through the stages.
+struct Group {
+  std::span<const Request> requests;
+  std::span<Decision> decisions;
+  std::array<Plan, kGroup> plans;
+};
+// Groups are under way side by side, one in each stage.
+inline constexpr std::size_t kStages = 3;
+static_assert(kStages * kGroup <= RateMemo::kKept, "a plan borrows its limit from the memo");
 
 // The table as judge.hpp wants it.
 struct TableStore {
@@ -71,12 +85,13 @@ struct Take {
   }
 };
 
-// As many segments as keep an array of a full table at some 256 KiB: so many that replacing one is
-// microseconds, so few that the pointers to them stay in the cache and headers are no burden.
+// As many segments as keep an array of a full table at some 256 KiB, so that replacing one is
+// microseconds; but never more than that the pointers to them, which every decision reads, stay in
+// the nearest cache: beyond that arrays grow, and they move in bounded steps whatever their size.
 [[nodiscard]] constexpr TableOptions table_options(std::size_t memory_limit_bytes) noexcept {
   constexpr std::size_t kArrayBytes = std::size_t{256} << 10;
   constexpr unsigned kLeastBits = 4;
-  constexpr unsigned kMostBits = 16;
+  constexpr unsigned kMostBits = 12;
   const auto bits = static_cast<unsigned>(std::bit_width(memory_limit_bytes / kArrayBytes));
   return {.segment_bits = std::clamp(bits, kLeastBits, kMostBits),
           .memory_limit_bytes = memory_limit_bytes};
@@ -110,11 +125,11 @@ struct Worker::Impl {
   Impl(Engine::Impl& the_engine, ClockSource the_clock)
       : engine(the_engine), participant(engine.table.enroll()), clock(the_clock) {}
 
-  void decide_group(std::span<const Request> requests, Ticks now,
-                    std::span<Decision> decisions) noexcept;
-  // Cold, so that the compiler clones nothing for its calls to decide_group: that cost 10% there.
-  [[gnu::cold]] void decide_again(std::span<const Request> requests, Ticks now,
-                                  std::span<Decision> decisions) noexcept;
+  void decide(std::span<const Request> requests, Ticks now, std::span<Decision> decisions) noexcept;
+  void prepare(Group& group) noexcept;
+  void approach(const Group& group) noexcept;
+  void conclude(const Group& group, Ticks now) noexcept;
+  [[gnu::cold]] void decide_again(const Group& group, Ticks now) noexcept;
   [[nodiscard]] Plan plan(const Request& request, Decision& decision,
                           SipMessage& identity) noexcept;
   void execute(const Request& request, const Plan& plan, Ticks now, Decision& decision) noexcept;
@@ -145,6 +160,10 @@ struct Worker::Impl {
   KeyTable::Participant participant;
   const ClockSource clock;
   RateMemo memo;
+  // Of one batch. Kept, so that nothing has to be cleared for the next.
+  std::array<Group, kStages> groups;
+  std::array<SipMessage, kGroup> identities;
+  std::array<KeyHash, kGroup> hashes;
 };
 
 inline void refuse(Decision& decision, Verdict verdict, std::string_view reason) noexcept {

@@ -48,6 +48,8 @@ enum class NativeCount : std::uint8_t {
   batches_of_4,
   batches_of_8,
   batches_of_16,
+  batches_of_32,
+  batches_of_64,
   hellos,
   malformed,      // fatal: answered and closed
   refused_hello,  // no HELLO first, or one that could not be accepted
@@ -73,7 +75,9 @@ inline constexpr std::array<std::string_view, kNativeCounts> kNativeCountLabels 
     "batches_of_2_to_3",
     "batches_of_4_to_7",
     "batches_of_8_to_15",
-    "batches_of_16",
+    "batches_of_16_to_31",
+    "batches_of_32_to_63",
+    "batches_of_64",
     "hellos",
     "malformed",
     "refused_hellos",

@@ -8,7 +8,8 @@ using protocol::Status;
 
 constexpr std::size_t kMaxTextReplyBytes =
     protocol::kReplyHeaderBytes + protocol::kMaxErrorTextBytes;
-static_assert(Native::kGroup * kMaxTextReplyBytes <= ReplyBlock::kRoomBytes);
+static_assert(Native::kGroup * protocol::kReplyHeaderBytes <= ReplyBlock::kRoomBytes);
+static_assert(kMaxTextReplyBytes <= ReplyBlock::kRoomBytes);
 static_assert(protocol::kMaxErrorReplyBytes <= ReplyBlock::kRoomBytes);
 static_assert(engine::kMaxKeyBytes == protocol::kMaxKeyBytes);
 static_assert(engine::kWaitForever == protocol::kWaitForever);
@@ -230,12 +231,7 @@ bool Native::answer_group(ReplyQueue& replies) noexcept {
   for (std::size_t i = 0; i < group_.request_count; ++i) {
     group_.has_text |= group_.decisions[i].verdict > engine::Verdict::never;
   }
-  const std::size_t reply_bytes =
-      group_.has_text ? kMaxTextReplyBytes : protocol::kReplyHeaderBytes;
-  const auto room = replies.room(group_.size * reply_bytes, pool_);
-  if (room.empty()) return false;
-
-  replies.append(group_.has_text ? answer_with_texts(room) : answer_plainly(room));
+  if (!(group_.has_text ? answer_with_texts(replies) : answer_plainly(replies))) return false;
   counters_.add(NativeCount::frames, group_.size);
   counters_.add(NativeCount::batches);
   counters_.add(count_of_batch(group_.size));
@@ -257,7 +253,10 @@ namespace {
 
 }  // namespace
 
-std::size_t Native::answer_plainly(protocol::Buffer room) noexcept {
+bool Native::answer_plainly(ReplyQueue& replies) noexcept {
+  const std::size_t size_bytes = group_.size * protocol::kReplyHeaderBytes;
+  const auto room = replies.room(size_bytes, pool_);
+  if (room.empty()) return false;
   std::byte* at = room.data();
   const engine::Decision* decision = group_.decisions.data();
   for (std::size_t i = 0; i < group_.size; ++i, at += protocol::kReplyHeaderBytes) {
@@ -270,11 +269,11 @@ std::size_t Native::answer_plainly(protocol::Buffer room) noexcept {
     counters_.add(count_of(reply.status));
     protocol::encode_plain(reply, at);
   }
-  return group_.size * protocol::kReplyHeaderBytes;
+  replies.append(size_bytes);
+  return true;
 }
 
-std::size_t Native::answer_with_texts(protocol::Buffer room) noexcept {
-  std::size_t at = 0;
+bool Native::answer_with_texts(ReplyQueue& replies) noexcept {
   const engine::Decision* decision = group_.decisions.data();
   for (std::size_t i = 0; i < group_.size; ++i) {
     const Group::Frame& frame = group_.frames[i];
@@ -288,9 +287,11 @@ std::size_t Native::answer_with_texts(protocol::Buffer room) noexcept {
       reply.body = protocol::as_body(text_for(*decision++));
     }
     counters_.add(count_of(reply.status));
-    at += protocol::encode(reply, room.subspan(at));
+    const auto room = replies.room(kMaxTextReplyBytes, pool_);
+    if (room.empty()) return false;
+    replies.append(protocol::encode(reply, room));
   }
-  return at;
+  return true;
 }
 
 void Native::tell(const engine::Decision& decision, protocol::Reply& reply) noexcept {

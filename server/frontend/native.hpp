@@ -4,7 +4,7 @@
 // One belongs to each shard and is used by its thread; what a connection must remember between two
 // chunks is its NativeSession.
 //
-// Frames are decoded in place in groups of up to 16, decided as one batch, which lets the engine
+// Frames are decoded in place in groups of up to 64, decided as one batch, which lets the engine
 // fetch their keys from memory together, and answered in the order in which they came.
 #pragma once
 
@@ -44,11 +44,11 @@ class NativeSession {
 
 class Native {
  public:
-  static constexpr std::size_t kGroup = 16;
+  static constexpr std::size_t kGroup = 64;
   // STATS answered for one chunk: its reply is a hundred times the request's size.
   static constexpr std::size_t kStatsPerChunk = 4;
   static_assert(std::has_single_bit(kGroup) &&
-                count_of_batch(kGroup) == NativeCount::batches_of_16);
+                count_of_batch(kGroup) == NativeCount::batches_of_64);
 
   Native(engine::Worker& worker, ReplyPool& pool, NativeCounters& counters,
          const Identity& identity, const Services& services = {}) noexcept
@@ -106,10 +106,10 @@ class Native {
                                     const Now& now) noexcept;
   void add(const protocol::Request& request, const Now& now) noexcept;
   void add_refusal(const protocol::DecodeError& error) noexcept;
+  // False: there is no room.
   [[nodiscard]] bool answer_group(ReplyQueue& replies) noexcept;
-  // Return the bytes written.
-  [[nodiscard]] std::size_t answer_plainly(protocol::Buffer room) noexcept;
-  [[nodiscard]] std::size_t answer_with_texts(protocol::Buffer room) noexcept;
+  [[nodiscard]] bool answer_plainly(ReplyQueue& replies) noexcept;
+  [[nodiscard]] bool answer_with_texts(ReplyQueue& replies) noexcept;
   [[nodiscard]] bool answer_single(NativeSession& session, const protocol::Request& request,
                                    const Now& now, ReplyQueue& replies) noexcept;
   void decide_single(NativeSession& session, const protocol::Request& request, const Now& now,

@@ -409,9 +409,9 @@ TEST_CASE("a SETTLE that is refused leaves its grant as it was") {
 TEST_CASE("batches are counted by size") {
   Fixture fixture;
   Octets stream = hello();
-  for (std::uint32_t i = 0; i < 16 + 5; ++i) stream << take(i + 1, "k");
+  for (std::uint32_t i = 0; i < 64 + 5; ++i) stream << take(i + 1, "k");
   REQUIRE(fixture.receive(stream) == Outcome::keep);
-  CHECK(fixture.count(NativeCount::batches_of_16) == 1);
+  CHECK(fixture.count(NativeCount::batches_of_64) == 1);
   CHECK(fixture.count(NativeCount::batches_of_4) == 1);
   CHECK(fixture.count(NativeCount::batches) == 2);
 }
