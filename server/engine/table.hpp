@@ -135,8 +135,8 @@ class Table {
   void prefetch_slot(KeyHash hash) const noexcept {
     const ArrayRef at{segments_[segment_of(hash)].load(std::memory_order_acquire)};
     if (!at) return;
-    // Nearly a fifth of the keys of a full array have spilled into the line behind their home. (Behind the
-    // last there is none, and to prefetch what is not there is no access.)
+    // Of the keys of a full array nearly a fifth have spilled into the line behind their home.
+    // (Behind the last there is none, and to prefetch what is not there is no access.)
     const auto* const home = reinterpret_cast<const std::byte*>(&at->slot(at.home(print_of(hash))));
     __builtin_prefetch(home, 1);
     __builtin_prefetch(home + kCacheLineBytes, 1);
