@@ -74,6 +74,7 @@ std::string_view fault_in_layers(const Request& request) noexcept {
 std::string_view fault_in_grant_request(const Request& request) noexcept {
   if (request.has_inline_limit) return "grants are by policy: no inline limit";
   if (request.cost == 0 && request.op != Op::settle) return "the cost of a grant is at least 1";
+  if (request.op == Op::lease && request.partial) return "a LEASE is partial anyway: no flag";
   if (names_grant(request.op) && (request.priority != 0 || request.partial)) {
     return "what names a grant has priority 0 and no partial flag";
   }
@@ -108,8 +109,8 @@ std::string_view fault_in_fields(const Request& request) noexcept {
   if (request.op == Op::reset && (request.cost != 0 || request.priority != 0 || request.partial)) {
     return "RESET has cost 0, priority 0 and no partial flag";
   }
-  const bool has_grant =
-      request.wants_grant || request.op == Op::acquire || names_grant(request.op);
+  const bool has_grant = request.wants_grant || request.op == Op::acquire ||
+                         request.op == Op::lease || names_grant(request.op);
   return has_grant ? fault_in_grant_request(request) : "";
 }
 
@@ -130,11 +131,11 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
     case Op::acquire:
     case Op::renew:
     case Op::release:
+    case Op::lease:
+    case Op::give_back:
       break;
     case Op::hello:
       return unreadable("HELLO comes once, as the first frame");
-    case Op::lease:
-    case Op::give_back:
     case Op::policy:
     case Op::goaway:
     case Op::policy_changed:

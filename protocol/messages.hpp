@@ -123,7 +123,7 @@ struct Request {
   bool wants_grant = false;      // TAKE: answer with a grant, for SETTLE
   bool has_inline_limit = false;
   InlineLimit inline_limit;
-  std::uint64_t grant = 0;  // SETTLE, RENEW, RELEASE
+  std::uint64_t grant = 0;  // SETTLE, RENEW, RELEASE, RETURN
   Bytes key;
 };
 
@@ -142,7 +142,7 @@ struct LayerState {
   friend bool operator==(const LayerState&, const LayerState&) = default;
 };
 
-// What an admitted ACQUIRE or RENEW, or a TAKE that wants one, is answered with.
+// What an admitted ACQUIRE, RENEW or LEASE, or a TAKE that wants one, is answered with.
 struct Grant {
   std::uint64_t id = 0;
   std::uint32_t ttl_us = 0;
@@ -151,7 +151,7 @@ struct Grant {
 
 // Whether requests of this operation carry a grant's id before the key.
 [[nodiscard]] constexpr bool names_grant(Op op) noexcept {
-  return op == Op::settle || op == Op::renew || op == Op::release;
+  return op == Op::settle || op == Op::renew || op == Op::release || op == Op::give_back;
 }
 
 struct Reply {

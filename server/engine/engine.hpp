@@ -102,6 +102,16 @@ class Worker {
   void settle(const Request& request, const Receipt& receipt, Ticks now,
               Decision& decision) noexcept;
 
+  // Up to request.cost tokens to be spent elsewhere: at most the policy's share of what is left.
+  // What is `granted` is charged now, and `receipt` is for give_back(); admitted with `granted` 0:
+  // there is budget, but none to lease. The result is how long it may be spent, 0 where the policy
+  // is not leased.
+  [[nodiscard]] std::uint64_t lease(const Request& request, Ticks now, Decision& decision,
+                                    Receipt& receipt) noexcept;
+  // Returns request.cost unspent tokens of a lease, once. `granted` is how many came back.
+  void give_back(const Request& request, const Receipt& receipt, Ticks now,
+                 Decision& decision) noexcept;
+
   // Permits of a concurrency policy; the cost of a grant is the same in all three. `denied` in
   // renew() means that it has lapsed: `wait_ns` is when acquire() would be admitted, 0 for at once,
   // and `remaining` what is left as it is. release() is always admitted: `granted` are the permits

@@ -9,6 +9,16 @@
 
 namespace pail::engine {
 
+// How a policy is leased: see Worker::lease().
+struct LeaseTerms {
+  std::uint64_t ttl_ns = 0;          // how long a lease may be spent; 0: the policy is not leased
+  std::uint32_t share_percent = 10;  // a lease is at most this part of what is left; 1 to 100
+  std::uint32_t least = 8;           // tokens: smaller leases are not given; at least 1
+  friend bool operator==(const LeaseTerms&, const LeaseTerms&) = default;
+};
+inline constexpr std::uint64_t kMinLeaseNs = 10'000'000;
+inline constexpr std::uint64_t kMaxLeaseNs = 60'000'000'000;
+
 // Made by make_limit(), which checks it.
 struct Limit {
   Algorithm algorithm = Algorithm::token_bucket;
@@ -16,6 +26,7 @@ struct Limit {
   CountedLimit counted;        // the other three
   WindowRule rule;             // likewise; of concurrency: rounds of one ttl
   std::uint32_t max_debt = 0;  // tokens that a settlement may overdraw by
+  LeaseTerms lease;
 
   [[nodiscard]] constexpr bool is_bucket() const noexcept {
     return algorithm == Algorithm::token_bucket || algorithm == Algorithm::leaky_bucket;

@@ -42,6 +42,18 @@ void summarize(LayersDecision& all, std::span<const PlannedLayer> layers,
   }
 }
 
+Receipt receipt_of(const Judgement& judgement, const Request& request, KeyHash key,
+                   std::uint32_t resets, std::uint16_t policy_version) noexcept {
+  return {.entry = judgement.entry,
+          .at = judgement.at,
+          .tokens = judgement.granted,
+          .mark = judgement.mark,
+          .resets = resets,
+          .policy = request.policy,
+          .policy_version = policy_version,
+          .key = key};
+}
+
 }  // namespace
 
 // For what is asked by policy only. plan.policy is nothing where the decision is made: refused.
@@ -138,14 +150,7 @@ void Worker::take_to_settle(const Request& request, Ticks now, Decision& decisio
   const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
   const Judgement judgement = impl_->judge(plan, ask_of(request), usable_now(now), Mode::take);
   answer(decision, plan.policy->limit, judgement);
-  receipt = {.entry = judgement.entry,
-             .at = judgement.at,
-             .tokens = judgement.granted,
-             .mark = judgement.mark,
-             .resets = resets,
-             .policy = request.policy,
-             .policy_version = decision.policy_version,
-             .key = plan.hash};
+  receipt = receipt_of(judgement, request, plan.hash, resets, decision.policy_version);
 }
 
 void Worker::settle(const Request& request, const Receipt& receipt, Ticks now,
@@ -165,6 +170,51 @@ void Worker::settle(const Request& request, const Receipt& receipt, Ticks now,
   answer(decision, plan.policy->limit,
          engine::settle(store, plan.policy->limit, impl_->engine.epoch, plan.hash, receipt,
                         request.cost, usable_now(now)));
+}
+
+std::uint64_t Worker::lease(const Request& request, Ticks now, Decision& decision,
+                            Receipt& receipt) noexcept {
+  const Plan plan = impl_->plan_policy(request, decision);
+  if (plan.policy == nullptr) return 0;
+  const Limit& limit = plan.policy->limit;
+  if (limit.algorithm == Algorithm::concurrency) {
+    refuse(decision, Verdict::bad_request, kOnlyPermits);
+    return 0;
+  }
+  now = usable_now(now);
+  const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
+  Ask ask{.cost = 0, .priority = request.priority, .partial = false};
+  Judgement judgement = impl_->judge(plan, ask, now, Mode::peek);
+  const std::uint64_t left = judgement.remaining;
+  if (left == 0) {  // refused as one token is
+    ask.cost = 1;
+    judgement = impl_->judge(plan, ask, now, Mode::peek);
+    judgement.granted = 0;
+  }
+  answer(decision, limit, judgement);
+  const auto most = static_cast<std::uint32_t>(left * limit.lease.share_percent / 100);
+  ask.cost = std::min(request.cost, most);
+  if (limit.lease.ttl_ns == 0 || ask.cost < limit.lease.least) return limit.lease.ttl_ns;
+  judgement = impl_->judge(plan, ask, now, Mode::take);
+  // Others may have been faster: nothing to lease, and perhaps still something to take.
+  const bool is_lost = judgement.verdict != Verdict::admitted;
+  if (is_lost && judgement.verdict != Verdict::table_full) return limit.lease.ttl_ns;
+  answer(decision, limit, judgement);
+  if (is_lost) return 0;
+  receipt = receipt_of(judgement, request, plan.hash, resets, decision.policy_version);
+  return limit.lease.ttl_ns;
+}
+
+void Worker::give_back(const Request& request, const Receipt& receipt, Ticks now,
+                       Decision& decision) noexcept {
+  if (request.cost > receipt.tokens) {
+    decision = {};
+    return refuse(decision, Verdict::bad_request, "more is given back than the lease brought");
+  }
+  Request rest = request;
+  rest.cost = receipt.tokens - request.cost;
+  settle(rest, receipt, now, decision);
+  if (decision.verdict == Verdict::admitted) decision.granted = receipt.tokens - decision.granted;
 }
 
 void Worker::acquire(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept {

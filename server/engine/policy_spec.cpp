@@ -80,12 +80,26 @@ std::string check_counted(const PolicySpec& spec) {
   return check_max_debt(spec, spec.limit);
 }
 
+std::string check_lease(const PolicySpec& spec) {
+  const LeaseTerms& lease = spec.lease;
+  if (lease.ttl_ns == 0) return {};
+  if (spec.algorithm != Algorithm::token_bucket) return "only token buckets are leased";
+  if (lease.ttl_ns < kMinLeaseNs || lease.ttl_ns > kMaxLeaseNs) {
+    return "a lease lasts 10 ms to 60 s";
+  }
+  if (lease.share_percent < 1 || lease.share_percent > 100) {
+    return "a lease is 1 % to 100 % of what is left";
+  }
+  return lease.least == 0 ? "the smallest lease is at least 1 token" : "";
+}
+
 }  // namespace
 
 std::string check_policy(const PolicySpec& spec) {
   if (spec.algorithm != Algorithm::leaky_bucket && spec.max_wait_ns != 0) {
     return "max_wait is for a leaky bucket, the only limit that holds requests";
   }
+  if (std::string fault = check_lease(spec); !fault.empty()) return fault;
   return is_bucket(spec.algorithm) ? check_bucket(spec) : check_counted(spec);
 }
 
@@ -93,6 +107,7 @@ Limit make_limit(const PolicySpec& spec) {
   Limit limit;
   limit.algorithm = spec.algorithm;
   limit.max_debt = spec.max_debt;
+  limit.lease = spec.lease;
   if (is_bucket(spec.algorithm)) {
     limit.queue.bucket = make_token_bucket(spec.rate).value();
     limit.queue.bucket.reserve = spec.reserve;

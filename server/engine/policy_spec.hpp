@@ -30,6 +30,7 @@ struct PolicySpec {
   // The policy whose keys these are, for a tier of it; 0: its own. What a key has used of either
   // counts for both, where they have the same algorithm and window.
   std::uint32_t identity = 0;
+  LeaseTerms lease = {};  // token_bucket only
 };
 using NamedRate = PolicySpec;  // its name while it knew token buckets only
 

@@ -11,7 +11,7 @@ bool GrantLedger::has_room(const GrantOwner& owner, std::uint64_t now_us) noexce
 }
 
 std::uint64_t GrantLedger::add(GrantOwner& owner, const engine::Receipt& receipt,
-                               std::uint64_t now_us) noexcept {
+                               std::uint64_t now_us, std::uint64_t ttl_us) noexcept {
   assert(owner.count < kMaxGrants && live_ < capacity_);
   std::uint32_t index = first_free_;
   if (index != kNone) {
@@ -23,7 +23,7 @@ std::uint64_t GrantLedger::add(GrantOwner& owner, const engine::Receipt& receipt
   Record& record = at(index);
   record.receipt = receipt;
   record.owner = &owner;
-  record.expires_us = now_us + kTtlUs;
+  record.expires_us = now_us + ttl_us;
   record.of_owner = {kNone, owner.first};
   if (owner.first != kNone) at(owner.first).of_owner.previous = index;
   owner.first = index;

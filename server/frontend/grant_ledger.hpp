@@ -1,14 +1,17 @@
-// What takes can still be settled: receipts that a connection may hand in, once each.
+// What takes can still be settled, and what leases returned: receipts that a connection may hand
+// in, once each.
 //
 // A receipt is worth tokens, so it is bound to the connection that it was given to, is used up by
-// being settled, and expires. One ledger a shard, used by its thread only; records lie in one
+// being handed in, and expires. One ledger a shard, used by its thread only; records lie in one
 // array whose memory is touched as it is needed. Two limits hold: kMaxGrants of a connection, and
 // the capacity of the shard.
 //
 //   id:  generation (32) | index + 1 (32)      a record used again has another generation
 //
-// Records are in two lists through indices: of their owner, and of all in the order of expiry,
-// which is the order of giving, because all live equally long. So nothing is ever searched for.
+// Records are in two lists through indices: of their owner, and of all in the order of giving. So
+// nothing is ever searched for. Where all live equally long, that is the order of expiry; where
+// not, as leases do not, an expired one is worth nothing, but its place is free only when those
+// given before it have expired, too.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +42,8 @@ class GrantLedger {
   // Whether add() would find room now; forgets what has expired.
   [[nodiscard]] bool has_room(const GrantOwner& owner, std::uint64_t now_us) noexcept;
   // Only where there is room. The owner does not move while it owns anything.
-  std::uint64_t add(GrantOwner& owner, const engine::Receipt& receipt,
-                    std::uint64_t now_us) noexcept;
+  std::uint64_t add(GrantOwner& owner, const engine::Receipt& receipt, std::uint64_t now_us,
+                    std::uint64_t ttl_us = kTtlUs) noexcept;
   // Null: used, expired, never given, or another connection's. Until the next call of another.
   [[nodiscard]] const engine::Receipt* find(const GrantOwner& owner, std::uint64_t id,
                                             std::uint64_t now_us) noexcept;

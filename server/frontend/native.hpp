@@ -40,6 +40,7 @@ class NativeSession {
   bool is_local_ = true;
   Permission permission_;  // once greeted
   GrantOwner grants_;      // Native::forget() before the session goes
+  GrantOwner leases_;      // likewise
 };
 
 class Native {
@@ -114,6 +115,8 @@ class Native {
                                    const Now& now, ReplyQueue& replies) noexcept;
   void decide_single(NativeSession& session, const protocol::Request& request, const Now& now,
                      protocol::Buffer body, protocol::Reply& reply) noexcept;
+  void lease(NativeSession& session, const protocol::Request& request, const Now& now,
+             protocol::Buffer body, engine::Decision& decision, protocol::Reply& reply) noexcept;
   void take_all(const protocol::Request& request, const Now& now, protocol::Buffer body,
                 engine::Decision& decision, protocol::Reply& reply) noexcept;
   // Why a request is not even decided; ok: it is. What would be answered too late is not, so that
@@ -147,6 +150,7 @@ class Native {
   Refusal refusal_;
   Group group_;
   GrantLedger grants_{services_.most_grants};
+  GrantLedger leases_;
   Service service_ = Service::normal;  // of the chunk that is being received
 };
 

@@ -95,6 +95,22 @@ void Native::decide_single(NativeSession& session, const protocol::Request& requ
         make_bad(decision, "this connection has no such grant: settled, expired, or another's");
       }
       break;
+    case Op::lease:
+      if (!leases_.has_room(session.leases_, now.us)) {
+        reply.status = Status::overloaded;
+        reply.body = protocol::as_body("too many leases are not returned: 4096 a connection");
+        return;
+      }
+      lease(session, request, now, body, decision, reply);
+      break;
+    case Op::give_back:
+      if (const auto* receipt = leases_.find(session.leases_, request.grant, now.us)) {
+        worker_.give_back(to_engine(request), *receipt, now.ticks, decision);
+        if (decision.verdict == engine::Verdict::admitted) leases_.use_up(request.grant);
+      } else {
+        make_bad(decision, "this connection has no such lease: returned, expired, or another's");
+      }
+      break;
     default: {  // a TAKE that wants a grant
       if (!grants_.has_room(session.grants_, now.us)) {
         reply.status = Status::overloaded;
@@ -110,6 +126,18 @@ void Native::decide_single(NativeSession& session, const protocol::Request& requ
     }
   }
   tell(decision, reply);
+}
+
+void Native::lease(NativeSession& session, const protocol::Request& request, const Now& now,
+                   protocol::Buffer body, engine::Decision& decision,
+                   protocol::Reply& reply) noexcept {
+  engine::Receipt receipt;
+  const std::uint64_t ttl_us =
+      worker_.lease(to_engine(request), now.ticks, decision, receipt) / 1000;
+  if (decision.verdict != engine::Verdict::admitted) return;
+  protocol::Grant grant{0, static_cast<std::uint32_t>(ttl_us)};
+  if (decision.granted != 0) grant.id = leases_.add(session.leases_, receipt, now.us, ttl_us);
+  reply.body = body.first(protocol::encode(grant, body));
 }
 
 void Native::take_all(const protocol::Request& request, const Now& now, protocol::Buffer body,
@@ -136,6 +164,7 @@ void Native::take_all(const protocol::Request& request, const Now& now, protocol
 
 void Native::forget(NativeSession& session) noexcept {
   grants_.drop(session.grants_);
+  leases_.drop(session.leases_);
 }
 
 }  // namespace pail::frontend

@@ -57,6 +57,7 @@ Numbers read_numbers(Section& section, std::optional<engine::Algorithm> below) {
   }
   numbers.max_wait_ns = section.parsed("max_wait", "2s", protocol::parse_duration_ns);
   numbers.max_debt = section.number("max_debt", 0);
+  numbers.lease = section.parsed("lease", "200ms/10%/8", parse_lease);
   return numbers;
 }
 

@@ -24,6 +24,7 @@ Numbers layered(const Numbers& top, const Numbers& below) {
   const Algorithm algorithm = both.algorithm.value_or(Algorithm::token_bucket);
   take_from(both.reserve, below.reserve);
   if (algorithm != Algorithm::concurrency) take_from(both.max_debt, below.max_debt);
+  if (algorithm == Algorithm::token_bucket) take_from(both.lease, below.lease);
   if (algorithm == Algorithm::leaky_bucket) take_from(both.max_wait_ns, below.max_wait_ns);
   if (is_bucket(algorithm)) {
     if (both.rate && !both.burst) both.burst = both.rate->count;
@@ -55,6 +56,9 @@ std::string fault_in(const Numbers& numbers, Algorithm algorithm) {
         "max_wait is for a leaky_bucket, the only limit that holds requests: a {} "
         "has none, leave it out",
         kind);
+  }
+  if (algorithm != Algorithm::token_bucket && numbers.lease) {
+    return fmt::format("lease is for a token_bucket: a {} is not leased, leave it out", kind);
   }
   if (algorithm == Algorithm::concurrency && numbers.max_debt) {
     return "max_debt is not for concurrency: permits are given back, not settled; leave it out";
@@ -89,6 +93,7 @@ Parsed<engine::PolicySpec> to_spec(const std::string& name, const Numbers& numbe
   spec.reserve = numbers.reserve.value_or(spec.reserve);
   spec.max_wait_ns = numbers.max_wait_ns.value_or(0);
   spec.max_debt = numbers.max_debt.value_or(0);
+  spec.lease = numbers.lease.value_or(spec.lease);
   if (std::string fault = engine::check_policy(spec); !fault.empty()) {
     return tl::unexpected(std::move(fault));
   }

@@ -18,6 +18,7 @@ struct Numbers {
   std::optional<std::array<std::uint32_t, engine::kPriorities>> reserve;
   std::optional<std::uint64_t> max_wait_ns;
   std::optional<std::uint32_t> max_debt;
+  std::optional<engine::LeaseTerms> lease;  // of token buckets
   friend bool operator==(const Numbers&, const Numbers&) = default;
 };
 

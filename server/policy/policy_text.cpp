@@ -88,6 +88,12 @@ Parsed<void> parse_option(std::string_view name, std::string_view value, PolicyS
     spec.max_debt = *tokens;
     return {};
   }
+  if (name == "lease") {
+    const auto terms = parse_lease(value);
+    if (!terms) return tl::unexpected(terms.error());
+    spec.lease = *terms;
+    return {};
+  }
   if (name == "max_wait") {
     const auto ns = protocol::parse_duration_ns(value);
     if (!ns) return tl::unexpected(ns.error());
@@ -107,10 +113,11 @@ Parsed<void> parse_option(std::string_view name, std::string_view value, PolicyS
     spec.window = WindowRule::month(static_cast<std::uint8_t>(*day));
     return {};
   }
-  return tl::unexpected(fmt::format(
-      "option \"{}\" is none of this policy: reserve, max_debt, max_wait (of leaky), ttl (of "
-      "concurrency), anchor (of a month)",
-      name));
+  return tl::unexpected(
+      fmt::format("option \"{}\" is none of this policy: reserve, max_debt, lease, max_wait (of "
+                  "leaky), ttl (of "
+                  "concurrency), anchor (of a month)",
+                  name));
 }
 
 Parsed<void> parse_body(std::string_view body, PolicySpec& spec) {

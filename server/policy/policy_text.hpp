@@ -10,6 +10,7 @@
 //
 //   reserve=N or N/N/N   tokens that priority 0 (and 1, and 2) leaves for the higher ones
 //   max_debt=N           tokens that a settlement may overdraw by
+//   lease=TTL/SHARE%/N   of token buckets: how long, at most which part, at least how many; 200ms/10%/8
 //
 // WINDOW is whole seconds (s, 5min, h, d, 30d), a week (from Monday) or a month, all of UTC.
 #pragma once
@@ -31,6 +32,6 @@ inline constexpr std::string_view kPolicyHelp =
     "A named limit, repeatable: a token bucket NAME=RATE,BURST as in partner=10/s,20; or "
     "NAME=leaky:RATE,BURST,max_wait=2s, NAME=fixed:LIMIT/WINDOW (seconds, min, h, d, week, month "
     "with anchor=DAY), NAME=sliding:LIMIT/WINDOW, NAME=concurrency:LIMIT,ttl=30s. Behind it, "
-    "where it makes sense: reserve=N/N/N of priorities 0, 1, 2; max_debt=N. See docs/limits.md";
+    "where it makes sense: reserve=N/N/N of priorities 0, 1, 2; max_debt=N, lease=200ms. See docs/limits.md";
 
 }  // namespace pail::policy

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "protocol/limit_text.hpp"
 
@@ -73,6 +74,39 @@ std::string format_window(const WindowRule& rule) {
   if (rule.seconds == 0) return "month";
   if (rule == WindowRule::week()) return "week";
   return protocol::format_duration_ns(rule.seconds * kSecondNs);
+}
+
+Parsed<engine::LeaseTerms> parse_lease(std::string_view text) {
+  const auto wrong = [] {
+    return tl::unexpected(
+        std::string("a lease is how long, at most which part of what is left, and at least how "
+                    "many tokens, as in 200ms/10%/8; the last two may be left out"));
+  };
+  const auto parse_number = [](std::string_view number, std::uint32_t& value) {
+    const char* const end = number.data() + number.size();
+    const auto [stop, error] = std::from_chars(number.data(), end, value);
+    return error == std::errc{} && stop == end;
+  };
+  engine::LeaseTerms terms;
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const auto ns = protocol::parse_duration_ns(text.substr(0, slash));
+  if (!ns) return tl::unexpected(ns.error());
+  if (*ns == 0) return wrong();
+  terms.ttl_ns = *ns;
+  if (slash == text.size()) return terms;
+  text.remove_prefix(slash + 1);
+  const std::size_t percent = text.find('%');
+  if (percent == std::string_view::npos) return wrong();
+  if (!parse_number(text.substr(0, percent), terms.share_percent)) return wrong();
+  text.remove_prefix(percent + 1);
+  if (text.empty()) return terms;
+  if (text.front() != '/' || !parse_number(text.substr(1), terms.least)) return wrong();
+  return terms;
+}
+
+std::string format_lease(const engine::LeaseTerms& terms) {
+  return fmt::format("{}/{}%/{}", protocol::format_duration_ns(terms.ttl_ns), terms.share_percent,
+                     terms.least);
 }
 
 std::string fault_in_name(std::string_view text) {

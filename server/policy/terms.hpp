@@ -26,6 +26,11 @@ using Parsed =
 // As it is parsed, the anchor of a month aside.
 [[nodiscard]] std::string format_window(const engine::WindowRule& rule);
 
+// How a policy is leased: "200ms/10%/8" is how long, at most which part of what is left, at least
+// how many tokens; "200ms" and "200ms/10%" leave the rest as it is by default.
+[[nodiscard]] Parsed<engine::LeaseTerms> parse_lease(std::string_view text);
+[[nodiscard]] std::string format_lease(const engine::LeaseTerms& terms);
+
 // Empty, or what a policy's name must be.
 [[nodiscard]] std::string fault_in_name(std::string_view text);
 

@@ -40,6 +40,9 @@ std::string write_numbers(const Numbers& numbers, Algorithm algorithm) {
     text +=
         fmt::format("max_wait = {}\n", quoted(protocol::format_duration_ns(*numbers.max_wait_ns)));
   }
+  if (numbers.lease && numbers.lease->ttl_ns != 0) {
+    text += fmt::format("lease = {}\n", quoted(format_lease(*numbers.lease)));
+  }
   if (numbers.max_debt) text += fmt::format("max_debt = {}\n", *numbers.max_debt);
   return text;
 }
@@ -74,6 +77,7 @@ Numbers numbers_of(const engine::PolicySpec& spec) {
   }
   if (spec.reserve != decltype(spec.reserve){}) numbers.reserve = spec.reserve;
   if (spec.max_wait_ns != 0) numbers.max_wait_ns = spec.max_wait_ns;
+  if (spec.lease.ttl_ns != 0) numbers.lease = spec.lease;
   if (spec.max_debt != 0) numbers.max_debt = spec.max_debt;
   return numbers;
 }

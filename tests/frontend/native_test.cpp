@@ -54,7 +54,9 @@ class Fixture {
  private:
   static engine::Options options() {
     engine::Options options;
-    options.policies = {{"partner", protocol::policy_id("partner"), {kDayNs, 1, 3}}};
+    engine::PolicySpec leased{"leased", protocol::policy_id("leased"), {kDayNs, 1, 100}};
+    leased.lease = {1'000'000'000, 50, 5};
+    options.policies = {{"partner", protocol::policy_id("partner"), {kDayNs, 1, 3}}, leased};
     return options;
   }
 
@@ -404,6 +406,55 @@ TEST_CASE("a SETTLE that is refused leaves its grant as it was") {
   CHECK(replies[2].granted == 1);
   CHECK(replies[2].remaining == 2);
   CHECK(replies[3].status == Status::bad_request);
+}
+
+TEST_CASE("a lease is returned once, by its connection, for its key, and no more than it brought") {
+  Fixture fixture;
+  protocol::Request lease = take(1, "alice", 1000);
+  lease.op = Op::lease;
+  lease.policy = protocol::policy_id("leased");
+  Octets stream = hello();
+  REQUIRE(fixture.receive(stream << lease) == Outcome::keep);
+  Octets bytes;
+  auto replies = replies_after_hello(fixture, bytes);
+  REQUIRE(replies.size() == 1);
+  CHECK(replies[0].granted == 50);  // half of 100
+  CHECK(replies[0].remaining == 50);
+  const auto grant = protocol::read_grant(replies[0].body);
+  REQUIRE(grant.has_value());
+  CHECK(grant->ttl_us == 1'000'000);
+
+  protocol::Request give_back = lease;
+  give_back.op = Op::give_back;
+  give_back.grant = grant->id;
+  give_back.cost = 20;
+  protocol::Request too_many = give_back;
+  too_many.cost = 51;
+  protocol::Request other_key = give_back;
+  other_key.key = protocol::as_body("bob");
+  protocol::Request settle = give_back;
+  settle.op = Op::settle;
+  protocol::Request unleased = lease;
+  unleased.policy = protocol::policy_id("partner");
+  protocol::Request small = lease;
+  small.cost = 4;
+  Octets more;
+  more << too_many << other_key << settle << give_back << give_back << unleased << small;
+  REQUIRE(fixture.receive(more) == Outcome::keep);
+  bytes = fixture.take_replies();
+  replies = decode(bytes);
+  REQUIRE(replies.size() == 7);
+  for (const int wrong : {0, 1, 2, 4}) {
+    CHECK(replies[static_cast<std::size_t>(wrong)].status == Status::bad_request);
+  }
+  CHECK(replies[3].status == Status::ok);
+  CHECK(replies[3].granted == 20);
+  CHECK(replies[3].remaining == 70);
+  CHECK(protocol::read_grant(replies[5].body) == protocol::Grant{0, 0});
+  CHECK(replies[5].granted == 0);
+  CHECK(replies[5].remaining == 3);
+  CHECK(protocol::read_grant(replies[6].body) == protocol::Grant{0, 1'000'000});
+  CHECK(replies[6].granted == 0);
 }
 
 TEST_CASE("batches are counted by size") {

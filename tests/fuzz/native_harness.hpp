@@ -139,7 +139,8 @@ class NativeRun {
         model_.take_back_layers();
         return true;
       }
-      require(request->op == protocol::Op::take, "no room, for a request that needs none");
+      require(request->op == protocol::Op::take || request->op == protocol::Op::lease,
+              "no room, for a request that needs none");
       model_.take_back();
       expected.status = protocol::Status::table_full;
       expected.granted = expected.remaining = 0;
@@ -148,15 +149,19 @@ class NativeRun {
     }
     const bool is_error =
         !protocol::is_decision(expected.status) && expected.status != protocol::Status::expired;
-    const bool is_grant = request->wants_grant && expected.status == protocol::Status::ok;
+    const bool is_lease = request->op == protocol::Op::lease;
+    const bool is_grant =
+        (request->wants_grant || is_lease) && expected.status == protocol::Status::ok;
     const bool is_layered =
         request->op == protocol::Op::take_all && protocol::is_decision(expected.status);
     require(reply->body.empty() == !(is_error || is_grant || is_layered),
             "an error says why, and only an error");
     if (is_grant) {
       const auto grant = protocol::read_grant(reply->body);
-      require(grant && grant->id != 0, "no grant with what wanted one");
-      model_.note_grant(*request, grant->id, expected.granted, now);
+      require(grant && (grant->id == 0) == (expected.granted == 0),
+              "no grant with what wanted one");
+      require(!is_lease || (grant->ttl_us != 0) == (request->policy == 6), "what is leased");
+      if (grant->id != 0) model_.note_grant(*request, grant->id, expected.granted, now);
     }
     if (is_layered) {
       require(reply->body.size() == request->cost * protocol::kLayerStateBytes, "a state a layer");
@@ -224,9 +229,10 @@ inline Octets native_session(Random& random, std::size_t requests) {
                                                {1, 1'000, 3},
                                                {0, 1, 1}};
   constexpr std::string_view kKeys[] = {"a", {"\0b", 2}, "\xff\xfe"};
-  constexpr Op kOps[] = {Op::take,   Op::take,    Op::take,   Op::take,     Op::peek,
-                         Op::reset,  Op::ping,    Op::stats,  Op::take_all, Op::settle,
-                         Op::settle, Op::acquire, Op::release};
+  constexpr Op kOps[] = {Op::take,      Op::take,     Op::take,    Op::take,     Op::peek,
+                         Op::reset,     Op::ping,     Op::stats,   Op::take_all, Op::settle,
+                         Op::settle,    Op::acquire,  Op::release, Op::lease,    Op::lease,
+                         Op::give_back, Op::give_back};
   Octets stream;
   for (std::uint32_t i = 1; i <= requests; ++i) {
     protocol::Request request;

@@ -15,10 +15,17 @@ namespace pail::test {
 
 using Octets = std::vector<std::byte>;
 
+// The one that is leased: more than its burst at a time would be, half of what is left, from 2 on.
+inline engine::NamedRate fast_policy() {
+  engine::NamedRate fast{"fast", 6, {1'000'000'000, 3, 20}};
+  fast.lease = {20'000'000'000, 50, 2};
+  return fast;
+}
+
 inline const std::vector<engine::NamedRate>& native_policies() {
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
   static const std::vector<engine::NamedRate> policies = {{"daily", 5, {86'400 * kSecondNs, 1, 3}},
-                                                          {"fast", 6, {kSecondNs, 3, 20}}};
+                                                          fast_policy()};
   return policies;
 }
 
@@ -39,6 +46,8 @@ class NativeModel {
     }
     if (request.op == protocol::Op::take_all) return take_all(request, now, reply), reply;
     if (request.op == protocol::Op::settle) return settle(request, now, reply), reply;
+    if (request.op == protocol::Op::lease) return lease(request, now, reply), reply;
+    if (request.op == protocol::Op::give_back) return give_back(request, now, reply), reply;
     if (request.op == protocol::Op::acquire || protocol::names_grant(request.op)) {
       const bool is_known = find_policy(request.policy) != nullptr;  // but gives no permits
       reply.status = is_known ? Status::bad_request : Status::unknown_policy;
@@ -66,8 +75,9 @@ class NativeModel {
   // The grant that an admitted take was answered with.
   void note_grant(const protocol::Request& request, std::uint64_t id, std::uint32_t tokens,
                   const frontend::Now& now) {
+    auto& grants = request.op == protocol::Op::lease ? leases_ : grants_;
     const bool is_new =
-        grants_
+        grants
             .emplace(id,
                      Granted{request.policy, std::string(protocol::as_text(request.key)), tokens,
                              engine::usable_now(now.ticks), now.us, resets_[cell_of(request)]})
@@ -189,6 +199,49 @@ class NativeModel {
     }
   }
 
+  void lease(const protocol::Request& request, const frontend::Now& now_read,
+             protocol::Reply& reply) {
+    const auto* const policy = find_policy(request.policy);
+    reply.status = protocol::Status::unknown_policy;
+    if (policy == nullptr) return;
+    reply.policy_version = 1;
+    protocol::Layer ask{request.policy, 0, request.key};
+    const auto decide_it = [&](protocol::Op op) {
+      const auto tag = reply.tag;
+      reply = one_layer(ask, op, request.priority, engine::usable_now(now_read.ticks));
+      reply.op = request.op;
+      reply.tag = tag;
+      reply.policy_version = 1;
+    };
+    decide_it(protocol::Op::peek);
+    const std::uint32_t offer =
+        std::min(request.cost, reply.remaining * policy->lease.share_percent / 100);
+    if (reply.remaining == 0) {
+      ask.cost = 1;
+      decide_it(protocol::Op::peek);
+    } else if (policy->lease.ttl_ns != 0 && offer >= policy->lease.least) {
+      ask.cost = offer;
+      decide_it(protocol::Op::take);
+    }
+  }
+
+  void give_back(const protocol::Request& request, const frontend::Now& now_read,
+                 protocol::Reply& reply) {
+    reply.status = protocol::Status::bad_request;
+    const auto found = leases_.find(request.grant);
+    if (found == leases_.end()) return;
+    const Granted lease = found->second;
+    if (now_read.us - lease.at_us >= fast_policy().lease.ttl_ns / 1000) return;
+    if (request.cost > lease.tokens) return;
+    // As an estimate that is settled to the rest.
+    protocol::Request rest = request;
+    rest.cost = lease.tokens - request.cost;
+    grants_.swap(leases_);
+    settle(rest, now_read, reply);
+    grants_.swap(leases_);
+    if (reply.status == protocol::Status::ok) reply.granted = lease.tokens - reply.granted;
+  }
+
   void settle(const protocol::Request& request, const frontend::Now& now_read,
               protocol::Reply& reply) {
     using protocol::Status;
@@ -252,6 +305,7 @@ class NativeModel {
 
   using Key = std::pair<std::uint32_t, std::string>;
   std::map<std::uint64_t, Granted> grants_;
+  std::map<std::uint64_t, Granted> leases_;
   std::map<std::size_t, std::uint32_t> resets_;
   std::map<Key, engine::Word> before_layers_;
   std::map<Key, engine::Word> words_;

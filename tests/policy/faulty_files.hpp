@@ -122,6 +122,8 @@ inline constexpr FaultyFile kFaultyFiles[] = {
     {"[[policy]]\nname = \"a\"\nalgorithm = \"leaky\"\nrate = \"1/s\"\nmax_wait = 2\n", 5, "max_wait is a whole number", "text in quotes: max_wait = \"2s\""},
     {"[[policy]]\nname = \"a\"\nalgorithm = \"leaky\"\nrate = \"1/s\"\nmax_wait = \"2000d\"\n", 1, "too long", "4.5 years at most"},
     {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\nmax_debt = \"5\"\n", 4, "max_debt is text", "without quotes"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\nlease = \"soon\"\n", 4, "lease = \"soon\"", "200ms/10%/8"},
+    {"[[policy]]\nname = \"a\"\nalgorithm = \"fixed\"\nlimit = 5\nwindow = \"1min\"\nlease = \"1s\"\n", 1, "lease is for a token_bucket", "leave it out"},
     {"[[policy]]\nname = \"a\"\nrate = \"1000000/s\"\nmax_debt = 4294967295\n", 1, "max_debt together", "4294967295 tokens"},
     {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.tier]]\nrate = \"5/s\"\n", 4, "it has no name", "name = \"gold\""},
     {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.tier]]\nname = \"g g\"\n", 4, "name = \"g g\"", "1 to 64"},

@@ -38,6 +38,7 @@ name = "api"
 rate = "100/s"
 burst = 200
 reserve = [20, 5]
+lease = "200ms/25%"
 [[policy.tier]]
 name = "gold"
 rate = "1000/s"
@@ -72,6 +73,7 @@ ttl = "30s"
   CHECK(api.rate == engine::Rate{1'000'000'000, 100, 200});
   CHECK(api.reserve == std::array<std::uint32_t, 4>{20, 5, 0, 0});
   CHECK(api.max_debt == 7);
+  CHECK(api.lease == pail::engine::LeaseTerms{200'000'000, 25, 8});
   const auto& gold = specs->at(1);
   CHECK(gold.name == "api/gold");
   CHECK(gold.identity == api.id);
@@ -104,6 +106,7 @@ ttl = "30s"
     CHECK(again->at(i).reserve == specs->at(i).reserve);
     CHECK(again->at(i).max_wait_ns == specs->at(i).max_wait_ns);
     CHECK(again->at(i).max_debt == specs->at(i).max_debt);
+    CHECK(again->at(i).lease == specs->at(i).lease);
     CHECK(again->at(i).identity == specs->at(i).identity);
   }
 }

@@ -54,6 +54,11 @@ TEST_CASE("policies of every kind") {
   CHECK(permits.limit == 10);
   CHECK(permits.window == WindowRule::every(30));
   CHECK(parse("llm=100/s,1000,max_debt=500").max_debt == 500);
+  CHECK(parse("api=100/s,1000").lease.ttl_ns == 0);
+  CHECK(parse("api=100/s,1000,lease=200ms").lease.ttl_ns == 200'000'000);
+  CHECK(parse("api=100/s,1000,lease=200ms").lease.share_percent == 10);
+  CHECK(parse("api=100/s,1000,lease=1s/25%").lease.share_percent == 25);
+  CHECK(parse("api=100/s,1000,lease=1s/25%/3").lease.least == 3);
 }
 
 TEST_CASE("policies that are written wrongly") {
@@ -77,6 +82,16 @@ TEST_CASE("policies that are written wrongly") {
   check_error("a=concurrency:10,ttl=2h", "1 h");
   check_error("a=concurrency:10/s,ttl=2s", "at once");
   check_error("a=concurrency:10,ttl=2s,max_debt=5", "max_debt");
+  check_error("a=concurrency:10,ttl=2s,lease=1s", "only token buckets are leased");
+  check_error("a=leaky:10/s,5,lease=1s", "only token buckets are leased");
+  for (const char* wrong : {"0s", "1s/10", "1s/x%", "1s/10%/8/2", "", "1s/10%/x"}) {
+    check_error("a=100/s,1000,lease=" + std::string(wrong), "");
+  }
+  check_error("a=100/s,1000,lease=1ms", "10 ms to 60 s");
+  check_error("a=100/s,1000,lease=2min", "10 ms to 60 s");
+  check_error("a=100/s,1000,lease=1s/0%", "1 % to 100 %");
+  check_error("a=100/s,1000,lease=1s/101%", "1 % to 100 %");
+  check_error("a=100/s,1000,lease=1s/10%/0", "at least 1");
   check_error("a=1/s,5,max_wait=2s", "leaky");
   check_error("a=1/s,5,ttl=2s", "none of this policy");
   check_error("a=1/s,5,reserve=6", "more than the limit");
