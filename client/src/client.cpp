@@ -34,7 +34,10 @@ Result<Client> Client::connect(std::string_view address, ClientOptions options) 
     const bool may_come = connected.error().code != ErrorCode::bad_argument;
     if (options.must_connect || !may_come) return tl::unexpected(std::move(connected).error());
   }
-  return Client(std::make_unique<Parts>(address, std::move(options), std::move(*supervisor)));
+  auto bell = internal::Bell::make();
+  if (!bell) return tl::unexpected(std::move(bell).error());
+  return Client(std::make_unique<Parts>(address, std::move(options), std::move(*supervisor),
+                                        std::move(*bell)));
 }
 
 Result<Decision> Client::take(const Limit& limit, std::string_view key,
@@ -45,10 +48,14 @@ Result<Decision> Client::take(const Limit& limit, std::string_view key,
     return internal::bad_argument("the cost of a take is at least 1; peek() looks without taking");
   }
   if (options.settle_later && !limit.is_policy()) return internal::bad_argument(kOnlyPolicies);
+  if (auto leased = parts_->leases.take(limit, key, options)) return *leased;
   auto request = internal::make_request(protocol::Op::take, limit, key);
   request.wants_grant = options.settle_later;
+  const Time start = Clock::now();
+  auto decision = parts_->decide(request, limit, options);
+  if (decision) parts_->leases.learn(limit, key, options, *decision, start);
   const internal::LocalBuckets::Ask local{&limit, key, options.cost};
-  return parts_->or_fallback(parts_->decide(request, limit, options), {&local, 1}, options);
+  return parts_->or_fallback(std::move(decision), {&local, 1}, options);
 }
 
 Result<Decision> Client::peek(const Limit& limit, std::string_view key,
@@ -156,7 +163,9 @@ bool Client::usable() const noexcept {
 }
 
 void Client::close() noexcept {
-  if (parts_ != nullptr) parts_->supervisor->close();
+  if (parts_ == nullptr) return;
+  parts_->leases.finish();
+  parts_->supervisor->close();
 }
 
 }  // namespace pail

@@ -58,6 +58,8 @@ std::string_view name(Decision::Source source) noexcept {
   switch (source) {
     case Decision::Source::server:
       return "server";
+    case Decision::Source::lease:
+      return "lease";
     case Decision::Source::fallback_open:
       return "fallback_open";
     case Decision::Source::fallback_closed:

@@ -62,11 +62,12 @@ void count_one(std::atomic<std::uint64_t>& counter) noexcept {
 }  // namespace
 
 Client::Parts::Parts(std::string_view server, ClientOptions with,
-                     std::unique_ptr<internal::Supervisor> by)
+                     std::unique_ptr<internal::Supervisor> by, internal::Bell for_leases)
     : address(server),
       options(std::move(with)),
       supervisor(std::move(by)),
-      buckets_(options.local_keys, options.local_gateways, random_seed()) {}
+      buckets_(options.local_keys, options.local_gateways, random_seed()),
+      leases(*this, options.lease_keys, random_seed(), std::move(for_leases)) {}
 
 Result<internal::Answer> Client::Parts::ask(const protocol::Request& request,
                                             const CallOptions& call) {
@@ -220,6 +221,12 @@ ClientCounters Client::Parts::read_counters() const noexcept {
   counters.fallback_local_admitted = local_admitted_.load(std::memory_order_relaxed);
   counters.fallback_local_refused = local_refused_.load(std::memory_order_relaxed);
   counters.timeouts = timeouts_.load(std::memory_order_relaxed);
+  const internal::LeaseCounters leased = leases.read();
+  counters.leased = leased.leased;
+  counters.lease_spent = leased.spent;
+  counters.lease_returned = leased.returned;
+  counters.lease_expired = leased.expired;
+  counters.lease_refusals = leased.refusals;
   counters.circuit_opened = supervisor->circuit_opened();
   counters.connects = supervisor->connects();
   counters.failed_connects = supervisor->failed_connects();

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <pail/client.hpp>
+#include "client/src/lease_keeper.hpp"
 #include "client/src/local_buckets.hpp"
 #include "client/src/supervisor.hpp"
 #include "client/src/translation.hpp"
@@ -22,7 +23,8 @@ struct Client::Parts {
   using Answer = internal::Answer;
   using Asks = std::span<const internal::LocalBuckets::Ask>;
 
-  Parts(std::string_view server, ClientOptions with, std::unique_ptr<internal::Supervisor> by);
+  Parts(std::string_view server, ClientOptions with, std::unique_ptr<internal::Supervisor> by,
+        internal::Bell for_leases);
 
   // The answer, or an error that says whether the request may have been charged.
   [[nodiscard]] Result<Answer> ask(const protocol::Request& request, const CallOptions& call);
@@ -70,6 +72,9 @@ struct Client::Parts {
   Count local_admitted_{0};
   Count local_refused_{0};
   Count timeouts_{0};
+
+ public:
+  LeaseKeeper leases;  // last: its thread asks through all of the above, until it goes
 };
 
 }  // namespace pail

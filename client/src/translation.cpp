@@ -16,6 +16,7 @@ constexpr nanoseconds kMaxWait = std::chrono::hours(1);
 constexpr std::size_t kMaxInFlight = 65'536;
 constexpr std::uint32_t kMaxGateways = 256;
 constexpr std::size_t kMaxLocalKeys = std::size_t{1} << 24;
+constexpr std::size_t kMaxLeaseKeys = 65'536;
 constexpr std::size_t kMaxStats = 65'536;  // that a server may tell
 // What a call in a flooded connection may keep: see client.hpp on memory.
 static_assert(protocol::kMaxRequestBytes <= 1100);
@@ -72,6 +73,7 @@ Result<void> check(const ClientOptions& options) {
   if (options.local_gateways < 1 || options.local_gateways > kMaxGateways) {
     return bad_argument("local_gateways: 1 to 256");
   }
+  if (options.lease_keys > kMaxLeaseKeys) return bad_argument("lease_keys: 65536 at most");
   if (options.local_keys > kMaxLocalKeys) return bad_argument("local_keys: 2^24 at most");
   if (options.token.size() > protocol::kMaxTokenBytes) {
     return bad_argument("token: 256 bytes at most");

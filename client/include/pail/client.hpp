@@ -22,10 +22,11 @@
 // protection ends about 17 minutes after connecting, when the margin has grown to a second.
 //
 // Memory: bounded by ClientOptions::max_in_flight, at most 2.2 KiB each (a take_all: 17 KiB), and
-// about 80 KiB a connection; ClientOptions::local_keys.
+// about 80 KiB a connection; ClientOptions::local_keys and
+// lease_keys.
 //
-// A connection that ended, whatever for, is replaced in the background, by the one thread that a
-// client may have of its own: a call that finds it gone waits for the new one, but not beyond its
+// A connection that ended, whatever for, is replaced in the background, by a thread of the
+// client's own: a call that finds it gone waits for the new one, but not beyond its
 // deadline. A server that is about to stop says so (GOAWAY): calls in flight are still answered.
 // Otherwise their fate is unknown, and they are never sent again. Between two attempts to connect
 // there are 50 ms, doubled up to 500 ms while the server does not last, less up to half at random;
@@ -39,8 +40,14 @@
 // Without a decision of the server the failure policy decides, by default `open`: see failure.hpp.
 // take(), take_all() and acquire() then return a Decision that says so, and no Error; errors are
 // left for calls that are wrong and for what the server refuses to decide (unknown_policy,
-// table_full, ...). (Asynchronous calls, leases and several servers are to come behind this
-// interface.)
+// table_full, ...).
+//
+// Leases: of a policy that its server leases, take() of a key that is in demand is decided here,
+// from tokens that were taken ahead (Decision::Source::lease), by one compare-and-swap; whatever
+// does not fit is asked of the server. They are fetched in the background, returned by close(), and
+// end with their ttl, so over any time t a key is admitted at most burst + rate x (t + ttl) over
+// all clients. A partial take, or one that is settled later, never uses them. Refusals of such
+// policies are remembered until their retry-after, for at most a second.
 #pragma once
 
 #include <chrono>
@@ -76,6 +83,9 @@ struct ClientOptions {
   std::uint32_t local_gateways = 8;
   // Keys that local buckets remember, 16 bytes each, from the first fallback on; at most 2^24.
   std::size_t local_keys = 16'384;
+  // Keys for which tokens of leased policies are held here, about 250 bytes each and the key; 0:
+  // none are. At most 65,536.
+  std::size_t lease_keys = 1024;
   // Calls that must time out in a row for the circuit to open; 0: it never does. Only calls with at
   // least `deadline` count.
   std::uint32_t circuit_timeouts = 5;
@@ -103,6 +113,8 @@ struct Layer {
   std::string_view key;
   std::uint32_t cost = 1;
 };
+
+class LeaseKeeper;
 
 class Client {
  public:
@@ -177,6 +189,7 @@ class Client {
   void close() noexcept;
 
  private:
+  friend class LeaseKeeper;
   struct Parts;
   explicit Client(std::unique_ptr<Parts> parts) noexcept;
   std::unique_ptr<Parts> parts_;

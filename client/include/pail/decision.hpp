@@ -22,6 +22,7 @@ struct Decision {
   // Where the decision was made.
   enum class Source : std::uint8_t {
     server,
+    lease,            // in this process, of tokens that the server leased ahead, or of its refusal
     fallback_open,    // nowhere: OnFailure::open
     fallback_closed,  // nowhere: OnFailure::closed, or `local` where that is not possible
     fallback_local,   // in this process: OnFailure::local
@@ -49,7 +50,7 @@ struct Decision {
 
   [[nodiscard]] bool admitted() const noexcept { return status == Status::admitted; }
   // No server decided: of the numbers only what a local bucket says means anything.
-  [[nodiscard]] bool is_fallback() const noexcept { return source != Source::server; }
+  [[nodiscard]] bool is_fallback() const noexcept { return source >= Source::fallback_open; }
 };
 
 // What take_all() tells about one layer.

@@ -27,6 +27,13 @@ struct ClientCounters {
   std::uint64_t fallback_closed = 0;   // refused without a decision
   std::uint64_t fallback_local_admitted = 0;
   std::uint64_t fallback_local_refused = 0;
+  // Tokens that the server leased to this client; what became of them; and takes that were refused
+  // by what is remembered of the server's refusals.
+  std::uint64_t leased = 0;
+  std::uint64_t lease_spent = 0;
+  std::uint64_t lease_returned = 0;
+  std::uint64_t lease_expired = 0;
+  std::uint64_t lease_refusals = 0;
   std::uint64_t timeouts = 0;         // calls that ended at their deadline
   std::uint64_t circuit_opened = 0;   // times that the circuit breaker opened
   std::uint64_t connects = 0;         // connections made, the first one included
