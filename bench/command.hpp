@@ -26,6 +26,7 @@ extern volatile std::sig_atomic_t stop_requested;
 // Each adds its options to `app` and returns what runs it after parsing; that returns an exit code.
 std::function<int()> add_load_command(CLI::App& app);
 std::function<int()> add_audit_command(CLI::App& app);
+std::function<int()> add_client_command(CLI::App& app);
 std::function<int()> add_compare_command(CLI::App& app);
 std::function<int()> add_echo_command(CLI::App& app);
 std::function<int()> add_engine_command(CLI::App& app);

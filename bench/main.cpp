@@ -41,6 +41,9 @@ int run(int argc, char** argv) {
   CLI::App* compare_app = app.add_subcommand(
       "compare", "Pail beside its ceiling, Redis and memcached, in turns on the same two CPUs");
   const auto compare = add_compare_command(*compare_app);
+  CLI::App* client_app = app.add_subcommand(
+      "client", "The client library as a gateway uses it: leases, deadlines, fallbacks");
+  const auto client = add_client_command(*client_app);
   CLI::App* engine_app = app.add_subcommand(
       "engine", "The limiter in this process, without a server, beside a bare table");
   const auto engine = add_engine_command(*engine_app);
@@ -51,6 +54,7 @@ int run(int argc, char** argv) {
     if (echo_app->parsed()) return echo();
     if (audit_app->parsed()) return audit();
     if (compare_app->parsed()) return compare();
+    if (client_app->parsed()) return client();
     if (engine_app->parsed()) return engine();
     return load();
   } catch (const CLI::CallForHelp& help) {
