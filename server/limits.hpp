@@ -60,6 +60,7 @@ struct ShardLimits {
 // What is read and thrown away after the last reply: a peer that goes on sending is cut off.
 inline constexpr std::size_t kLingerBytes = 1024 * 1024;
 inline constexpr std::uint32_t kMinMaxConnections = 1;
+inline constexpr std::uint32_t kListenPatienceMs = 2'000;  // for a killed server's address
 inline constexpr std::uint32_t kHardStopMs = 5'000;  // from SIGTERM to the exit of the process
 
 inline constexpr ShardLimits kDefaultLimits{};

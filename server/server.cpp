@@ -88,11 +88,13 @@ tl::expected<void, std::string> Server::open_listeners(const Config& config) {
   options.congestion_control = config.congestion_control;
   options.non_blocking = io_.kind == io::Kind::epoll;
   options.receive_buffer_bytes = static_cast<int>(config.limits.receive_buffer_bytes);
+  options.patience_ms = kListenPatienceMs;
   for (const protocol::Address& address : config.listen) {
     auto listener = io::Listener::open(address, config.shards, options);
     if (!listener) return tl::unexpected(listener.error().text);
     listeners_.push_back({std::move(*listener), Protocol::native});
   }
+  if (config.is_resp_by_default) options.patience_ms = 0;
   for (const protocol::Address& address : config.resp) {
     auto listener = io::Listener::open(address, config.shards, options);
     if (listener) {

@@ -167,6 +167,18 @@ protocol::Address bound_address(int socket, const protocol::Address& asked) {
 
 tl::expected<Listener, IoError> Listener::open(const protocol::Address& address, std::size_t count,
                                                const ListenOptions& options) {
+  constexpr std::uint32_t kPauseMs = 10;
+  for (std::uint32_t waited_ms = 0;; waited_ms += kPauseMs) {
+    auto listener = try_to_open(address, count, options);
+    const bool is_in_use = !listener && listener.error().code == EADDRINUSE;
+    if (!is_in_use || waited_ms >= options.patience_ms) return listener;
+    ::usleep(kPauseMs * 1000);
+  }
+}
+
+tl::expected<Listener, IoError> Listener::try_to_open(const protocol::Address& address,
+                                                      std::size_t count,
+                                                      const ListenOptions& options) {
   Listener listener;
   listener.address_ = address;
   std::optional<PathLock> lock;  // until we listen: then everybody sees that the file is ours

@@ -1,6 +1,7 @@
 // Listening sockets, and the options that the accepted ones inherit.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -17,6 +18,9 @@ struct ListenOptions {
   bool non_blocking = false;       // for epoll
   int receive_buffer_bytes = 0;    // of TCP; 0: the system's choice, which grows
   std::string congestion_control;  // empty: the system's default
+  // How long to wait for an address that is in use: a server that was killed may go on listening
+  // for a moment, because the kernel takes its io_uring apart only after the process has ended.
+  std::uint32_t patience_ms = 0;
 };
 
 // One address, listened on by `count` descriptors: one a shard. TCP: a socket each, among which the
@@ -44,6 +48,9 @@ class Listener {
 
  private:
   Listener() = default;
+  [[nodiscard]] static tl::expected<Listener, IoError> try_to_open(const protocol::Address& address,
+                                                                   std::size_t count,
+                                                                   const ListenOptions& options);
 
   protocol::Address address_;
   std::vector<int> descriptors_;

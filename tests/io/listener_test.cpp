@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <barrier>
 #include <cstdlib>
 #include <filesystem>
@@ -113,6 +114,27 @@ TEST_CASE("who ends leaves the file of its successor alone, and takes its own") 
   CHECK(connect_to(address) == 0);
   second->close();
   CHECK_FALSE(std::filesystem::exists(address.unix_path()));
+}
+
+// As the kernel does to one that was killed: it goes on listening for a moment.
+TEST_CASE("an address in use is waited for, for a while") {
+  const Directory directory;
+  const auto address = directory.address();
+  auto first = Listener::open(address, 1, {});
+  REQUIRE(first);
+  ListenOptions patient;
+  patient.patience_ms = 60'000;
+  std::atomic<bool> is_asked{false};
+  std::thread successor([&] {
+    is_asked = true;
+    is_asked.notify_one();
+    const auto second = Listener::open(address, 1, patient);
+    CHECK(second);
+    CHECK(connect_to(address) == 0);
+  });
+  is_asked.wait(false);
+  first->close();
+  successor.join();
 }
 
 TEST_CASE("what is no socket is not removed") {
