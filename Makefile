@@ -13,7 +13,7 @@
 JOBS         ?= $(shell nproc)
 BIN          := build/release/bin
 
-.PHONY: run test demo build asan tsan fuzz compare clean dependencies
+.PHONY: run test demo build asan tsan fuzz build-asan build-tsan build-fuzz compare clean dependencies
 .DEFAULT_GOAL := build
 
 # $(call build,PRESET[,TARGETS]): configure once, then build.
@@ -39,17 +39,20 @@ demo: dependencies
 	$(call build,release,three_gateways)
 	@$(BIN)/three_gateways
 
-asan: dependencies
+build-asan: dependencies
 	$(call build,asan)
+asan: build-asan
 	@ctest --test-dir build/asan --output-on-failure --parallel $(JOBS) -LE once
 
-tsan: dependencies
+build-tsan: dependencies
 	$(call build,tsan,engine_tests stress_tests client_tests client_server_tests)
+tsan: build-tsan
 	@ctest --test-dir build/tsan --output-on-failure --parallel $(JOBS) -L tsan
 
-fuzz: dependencies
+build-fuzz: dependencies
 	@packaging/install-dependencies.sh packaging/fuzz-packages.txt
 	$(call build,fuzz,fuzzers)
+fuzz: build-fuzz
 	@tests/fuzz/run.sh
 
 compare: dependencies
