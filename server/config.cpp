@@ -172,8 +172,8 @@ void add_flags(CLI::App& app, Flags& flags) {
       "[server] of the file (as max_connections). The command line goes before the environment, "
       "and that before the file.");
   auto* const config = app.add_option("--config", flags.file,
-                                      "A TOML file of policies and settings; its policies are read "
-                                      "again on SIGHUP. See docs/operations.md")
+                                      "A TOML file of policies and settings, read at start. See "
+                                      "docs/operations.md")
                            ->type_name("FILE");
   app.add_option_function<std::string>(
          "--check-config",

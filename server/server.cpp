@@ -1,5 +1,6 @@
 #include "server/server.hpp"
 
+#include <fmt/core.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -83,6 +84,15 @@ Server::~Server() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+namespace {
+
+std::string text_of(const io::IoError& error, std::string_view flag) {
+  if (error.code != EADDRINUSE) return error.text;
+  return fmt::format("{}: does another server run? {}", error.text, flag);
+}
+
+}  // namespace
+
 tl::expected<void, std::string> Server::open_listeners(const Config& config) {
   io::ListenOptions options;
   options.congestion_control = config.congestion_control;
@@ -91,7 +101,7 @@ tl::expected<void, std::string> Server::open_listeners(const Config& config) {
   options.patience_ms = kListenPatienceMs;
   for (const protocol::Address& address : config.listen) {
     auto listener = io::Listener::open(address, config.shards, options);
-    if (!listener) return tl::unexpected(listener.error().text);
+    if (!listener) return tl::unexpected(text_of(listener.error(), "Give --listen ADDR."));
     listeners_.push_back({std::move(*listener), Protocol::native});
   }
   if (config.is_resp_by_default) options.patience_ms = 0;
@@ -102,7 +112,8 @@ tl::expected<void, std::string> Server::open_listeners(const Config& config) {
     } else if (config.is_resp_by_default) {
       resp_fault_ = listener.error().text;
     } else {
-      return tl::unexpected(listener.error().text);
+      return tl::unexpected(
+          text_of(listener.error(), "Give --resp ADDR for Redis clients, or --resp none."));
     }
   }
   return {};

@@ -120,7 +120,6 @@ Error refusal_to_decide(const Answer& answer, const std::string& address, const 
   std::string text = address + ": ";
   if (status == protocol::Status::unknown_policy && limit != nullptr) {
     text += "the server has no policy '" + limit->policy_name() + "'";
-    if (!answer.text.empty()) text += " (" + answer.text + ")";
   } else if (!answer.text.empty()) {
     text += answer.text;
   } else {
