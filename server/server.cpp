@@ -44,15 +44,27 @@ std::uint64_t random_boot_id() {
   return id | 1;
 }
 
-// On the shard's thread: nobody above it could catch what is thrown.
-tl::expected<void, io::IoError> prepare(Shard& shard) {
+using Prepared = tl::expected<void, io::IoError>;
+
+Prepared out_of_memory() {
+  return tl::unexpected(
+      io::IoError{ENOMEM,
+                  "not enough memory for a shard's connections and buffers (fewer --shards, or "
+                  "less of --max-connections)"});
+}
+
+// On the shard's thread, where nobody above it could catch what is thrown. What it says if memory
+// is short is made before it is: then there may be none for a text either.
+Prepared prepare(Shard& shard, int cpu, Prepared without_memory) noexcept {
   try {
+    // Before the shard, so that its memory is near its core.
+    if (cpu >= 0 && !pin_to(static_cast<unsigned>(cpu))) {
+      return tl::unexpected(
+          io::IoError{errno, "--pin: the kernel refuses core " + std::to_string(cpu)});
+    }
     return shard.prepare();
   } catch (const std::bad_alloc&) {
-    return tl::unexpected(io::IoError{
-        ENOMEM,
-        "not enough memory for a shard's connections and buffers (fewer --shards, or less "
-        "of --max-connections)"});
+    return without_memory;
   }
 }
 
@@ -144,50 +156,51 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
     shards_.push_back(std::make_unique<Shard>(engine_, clock_, options));
   }
 
-  using Prepared = tl::expected<void, io::IoError>;
   std::vector<std::future<Prepared>> prepared;
+  prepared.reserve(shards_.size());
+  threads_.reserve(shards_.size());
   std::promise<bool> go;
   const std::shared_future<bool> all_prepared = go.get_future().share();
   Prepared result;
-  for (const auto& shard : shards_) {
-    std::promise<Prepared> promise;
-    std::future<Prepared> future = promise.get_future();
-    const int cpu = config.pinned.empty()
-                        ? -1
-                        : static_cast<int>(config.pinned[threads_.size() % config.pinned.size()]);
-    auto work = [this, &shard, all_prepared, cpu, promise = std::move(promise)]() mutable {
-      // Before prepare(), so that the shard's memory is near its core.
-      if (cpu >= 0 && !pin_to(static_cast<unsigned>(cpu))) {
-        promise.set_value(tl::unexpected(
-            io::IoError{errno, "--pin: the kernel refuses core " + std::to_string(cpu)}));
-      } else {
-        promise.set_value(prepare(*shard));
-      }
-      if (all_prepared.get()) shard->run(shards_);
-      const std::lock_guard lock(mutex_);
-      ++finished_;
-      finished_changed_.notify_all();
-    };
-    try {
-      threads_.emplace_back(std::move(work));
-    } catch (const std::system_error& error) {
-      // Those that have started wait for `go`.
-      result = tl::unexpected(io::IoError{
-          error.code().value(), "cannot start the thread of shard " +
-                                    std::to_string(threads_.size()) + ": " +
-                                    error.code().message() + " (fewer --shards, or ulimit -u)"});
-      break;
+  Prepared without_memory = out_of_memory();
+  std::error_code no_thread;
+  try {
+    for (const auto& shard : shards_) {
+      std::promise<Prepared> promise;
+      std::future<Prepared> future = promise.get_future();
+      const int cpu = config.pinned.empty()
+                          ? -1
+                          : static_cast<int>(config.pinned[threads_.size() % config.pinned.size()]);
+      threads_.emplace_back([this, &shard, all_prepared, cpu, promise = std::move(promise),
+                             text = out_of_memory()]() mutable {
+        promise.set_value(prepare(*shard, cpu, std::move(text)));
+        if (all_prepared.get()) shard->run(shards_);
+        const std::lock_guard lock(mutex_);
+        ++finished_;
+        finished_changed_.notify_all();
+      });
+      prepared.push_back(std::move(future));
     }
-    prepared.push_back(std::move(future));
+  } catch (const std::system_error& error) {
+    no_thread = error.code();
+  } catch (const std::bad_alloc&) {
+    result = std::move(without_memory);
   }
+  const std::size_t started = threads_.size();  // and all of them wait for `go`
   for (auto& future : prepared) {
-    if (Prepared one = future.get(); !one) result = one;
+    if (Prepared one = future.get(); !one) result = std::move(one);
   }
-  go.set_value(result.has_value());
-  if (result) return {};
+  const bool is_ready = result && !no_thread;
+  go.set_value(is_ready);
+  if (is_ready) return {};
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   shards_.clear();
+  if (result && no_thread) {
+    return tl::unexpected(
+        fmt::format("cannot start the thread of shard {}: {} (fewer --shards, or ulimit -u)",
+                    started, no_thread.message()));
+  }
   return tl::unexpected(result.error().text);
 }
 

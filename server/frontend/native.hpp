@@ -52,7 +52,7 @@ class Native {
                 count_of_batch(kGroup) == NativeCount::batches_of_64);
 
   Native(engine::Worker& worker, ReplyPool& pool, NativeCounters& counters,
-         const Identity& identity, const Services& services = {}) noexcept
+         const Identity& identity, const Services& services = {})
       : worker_(worker),
         pool_(pool),
         counters_(counters),

@@ -62,8 +62,7 @@ class Resp {
   static constexpr std::size_t kReplyAllowanceBytes = 64 * 1024;
 
   Resp(engine::Worker& worker, ReplyPool& pool, RespCounters& counters,
-       const Services& services = {}, std::uint64_t first_id = 1,
-       std::uint64_t id_step = 1) noexcept
+       const Services& services = {}, std::uint64_t first_id = 1, std::uint64_t id_step = 1)
       : worker_(worker),
         pool_(pool),
         counters_(counters),
