@@ -17,15 +17,17 @@ if(PAIL_SANITIZE)
   target_link_options(pail_compiler INTERFACE -fsanitize=${PAIL_SANITIZE})
 endif()
 
-# The flags' library makes the longest compilations there are, for code that runs once: these sources
-# are not optimized beyond what is cheap.
-function(pail_command_line_sources)
+# pail_command_line(TARGET): the flags' library makes the longest compilations there are, for code that
+# runs once. Such a target is compiled in few units, and not optimized beyond what is cheap.
+function(pail_command_line target)
   if(PAIL_SANITIZE)
     set(effort -O0)
   else()
     set(effort $<$<CONFIG:Release>:-O1>)
   endif()
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${effort}")
+  target_compile_options(${target} PRIVATE ${effort})
+  target_link_libraries(${target} PRIVATE CLI11::CLI11)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
 endfunction()
 
 # Faster builds where the tools are there; nothing depends on them.
