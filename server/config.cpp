@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 
 #include "protocol/limit_text.hpp"
 #include "server/cpus.hpp"
@@ -104,15 +105,16 @@ tl::expected<void, ConfigExit> read_policies(const Flags& flags,
     const auto spec = policy::parse_policy_text(text);
     if (!spec) return wrong(fmt::format("--policy {}: {}", text, spec.error()));
     config.policies.push_back(*spec);
-    config.flag_definitions.push_back({spec->name, policy::numbers_of(*spec), {}, 0});
+    config.flag_definitions.push_back(policy::definition_of(*spec));
   }
   if (const std::string fault = engine::check_policies(config.policies); !fault.empty()) {
     return wrong("--policy: " + fault);
   }
-  config.definitions = layered(of_file, config.flag_definitions);
-  auto specs = policy::to_specs(config.definitions);
-  if (!specs) return wrong(policy::format(flags.file, specs.error()));
-  config.policies = std::move(*specs);
+  config.definitions = policy::layered(of_file, config.flag_definitions);
+  auto list = policy::to_list(config.definitions, std::time(nullptr));
+  if (!list) return wrong(policy::format(flags.file, list.error()));
+  config.policies = std::move(list->policies);
+  config.overrides = std::move(list->overrides);
   return {};
 }
 
@@ -252,18 +254,6 @@ void add_flags(CLI::App& app, Flags& flags) {
 }
 
 }  // namespace
-
-std::vector<policy::Definition> layered(const std::vector<policy::Definition>& of_file,
-                                        const std::vector<policy::Definition>& of_flags) {
-  std::vector<policy::Definition> all;
-  for (const policy::Definition& policy : of_file) {
-    const bool is_replaced = std::ranges::any_of(
-        of_flags, [&](const policy::Definition& flag) { return flag.name == policy.name; });
-    if (!is_replaced) all.push_back(policy);
-  }
-  all.insert(all.end(), of_flags.begin(), of_flags.end());
-  return all;
-}
 
 tl::expected<Config, ConfigExit> parse_command_line(int argc, const char* const* argv,
                                                     const Environment& environment) {

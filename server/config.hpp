@@ -15,7 +15,7 @@
 #include "server/engine/rate.hpp"
 #include "server/limits.hpp"
 #include "server/log.hpp"
-#include "server/policy/file.hpp"
+#include "server/policy/store.hpp"
 
 namespace pail::server {
 
@@ -34,7 +34,8 @@ struct Config {
   std::string file;                             // of policies and settings; empty: none
   std::vector<policy::Definition> definitions;  // of the file, those of flags above them
   std::vector<policy::Definition> flag_definitions;
-  std::vector<engine::PolicySpec> policies;  // the same, for the engine
+  std::vector<engine::PolicySpec> policies;  // of `definitions`, for the engine
+  std::vector<engine::OverrideSpec> overrides;
   bool is_insecure = false;
   std::string token_file;          // empty: none; read again on SIGHUP
   std::optional<Tokens> tokens;    // what was in it
@@ -60,10 +61,5 @@ struct ConfigExit {
     const std::function<const char*(const std::string&)>& environment);
 [[nodiscard]] tl::expected<Config, ConfigExit> parse_command_line(int argc,
                                                                   const char* const* argv);
-
-// Policies of flags go before those of the file that have the same name.
-[[nodiscard]] std::vector<policy::Definition> layered(
-    const std::vector<policy::Definition>& of_file,
-    const std::vector<policy::Definition>& of_flags);
 
 }  // namespace pail::server

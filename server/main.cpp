@@ -42,11 +42,8 @@ std::uint64_t now_ms() noexcept {
                                         .count());
 }
 
-// A mistake in the file changes nothing.
-void reload(Server& server, Log& log, const Config& config) {
-  if (config.token_file.empty()) {
-    return log.write({LogLevel::info, "reload", "nothing to reload: there is no token file"});
-  }
+// A mistake in a file changes nothing of what it is about.
+void reload_tokens(Server& server, Log& log, const Config& config) {
   auto tokens = read_token_file(config.token_file);
   if (!tokens) {
     return log.write({LogLevel::error, "reload_failed", "the old tokens stay"},
@@ -55,6 +52,27 @@ void reload(Server& server, Log& log, const Config& config) {
   const std::size_t count = tokens->size();
   server.replace_tokens(std::move(*tokens));
   log.write({LogLevel::info, "reload", "tokens reloaded"}, {{"tokens", count}});
+}
+
+void reload_policies(Server& server, Log& log) {
+  const auto version = server.policies().reload("SIGHUP");
+  if (!version) {
+    return log.write({LogLevel::error, "reload_failed", "the old policies stay"},
+                     {{"reason", version.error()}});
+  }
+  log.write(
+      {LogLevel::info, "reload", "policies reloaded"},
+      {{"version", std::size_t{*version}}, {"policies", server.policies().definitions().size()}});
+}
+
+void reload(Server& server, Log& log, const Config& config) {
+  if (config.token_file.empty() && config.file.empty()) {
+    log.write({LogLevel::info, "reload",
+               "nothing to reload: there is no token file, and no file of "
+               "policies"});
+  }
+  if (!config.token_file.empty()) reload_tokens(server, log, config);
+  if (!config.file.empty()) reload_policies(server, log);
 }
 
 // Until a signal asks for the end; its number. Meanwhile the log is told what the shards count, and
@@ -74,6 +92,10 @@ int watch(Server& server, Log& log, const ServiceManager& manager, const Config&
     const std::uint64_t now = now_ms();
     if (now >= next_report_ms || number == SIGINT || number == SIGTERM) {
       next_report_ms = now + kReportMs;
+      if (server.policies().tick()) {
+        log.write({LogLevel::info, "policies_changed", "an override or a scale has expired"},
+                  {{"version", std::size_t{server.policies().version()}}});
+      }
       journal.report(now, server.fault_totals(),
                      [&server](Fault fault) { return server.take_note(fault); });
     }

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <exception>
 #include <future>
 #include <new>
 #include <system_error>
 
 #include "server/cpus.hpp"
+#include "server/policy/write.hpp"
 
 namespace pail::server {
 namespace {
@@ -32,9 +34,20 @@ engine::Options engine_options(const Config& config, const Clock& clock) {
   options.memory_limit_bytes = config.memory_bytes;
   options.on_full = config.on_full;
   options.policies = config.policies;
+  options.overrides = config.overrides;
   options.counter_life_ns = config.counter_life_ns;
   options.utc_epoch_ns = clock.utc_epoch_ns();
   return options;
+}
+
+// Whoever fills in a Config by hand may have left out where its policies come from.
+std::vector<policy::Definition> definitions_of(const Config& config) {
+  if (!config.definitions.empty() || config.policies.empty()) return config.definitions;
+  std::vector<policy::Definition> definitions;
+  for (const engine::PolicySpec& spec : config.policies) {
+    definitions.push_back(policy::definition_of(spec));
+  }
+  return definitions;
 }
 
 // Tells clients that the memory of a server started empty: never the same twice.
@@ -89,7 +102,14 @@ tl::expected<std::unique_ptr<Server>, std::string> Server::start(const Config& c
 }
 
 Server::Server(const Config& config)
-    : access_(config.tokens), engine_(engine_options(config, clock_)) {}
+    : access_(config.tokens),
+      engine_(engine_options(config, clock_)),
+      policies_(
+          config.file, definitions_of(config), config.flag_definitions,
+          [this](const policy::PolicyList& list) {
+            return engine_.replace_policies(list.policies, list.overrides);
+          },
+          [] { return static_cast<std::int64_t>(std::time(nullptr)); }) {}
 
 Server::~Server() {
   stop();

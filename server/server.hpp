@@ -20,6 +20,7 @@
 #include "server/engine/engine.hpp"
 #include "server/io/listener.hpp"
 #include "server/journal.hpp"
+#include "server/policy/store.hpp"
 #include "server/shard.hpp"
 
 namespace pail::server {
@@ -47,6 +48,10 @@ class Server final : public frontend::StatsSource {
   // Any thread. Connections whose token is gone are told so and closed. Only where there was a
   // token file from the start.
   void replace_tokens(Tokens tokens) noexcept;
+
+  // Any thread: what is in force, and how it is changed.
+  [[nodiscard]] policy::Store& policies() noexcept { return policies_; }
+  [[nodiscard]] const policy::Store& policies() const noexcept { return policies_; }
 
   void stop() noexcept;
   // Whether every shard has taken a turn since the last call, or was not asked before. Asks all for
@@ -83,6 +88,7 @@ class Server final : public frontend::StatsSource {
   Clock clock_;
   Access access_;
   engine::Engine engine_;
+  policy::Store policies_;
   IoDecision io_;
   struct Listening {
     io::Listener listener;

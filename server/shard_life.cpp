@@ -257,8 +257,7 @@ int Shard::patience_ms() const noexcept {
       std::all_of(listeners_.begin(), listeners_.end(),
                   [](const Listening& l) { return l.is_accepting || l.is_given_up; });
   const bool has_deadlines = connections_->live() > 0 || is_draining_ || !is_accepting;
-  const bool is_work_left =
-      !touched_.empty() || backlog_.is_busy() || flood_line_.size() > 0;
+  const bool is_work_left = !touched_.empty() || backlog_.is_busy() || flood_line_.size() > 0;
   if (is_work_left || upkeep_ == engine::Upkeep::now) return 0;
   if (has_deadlines) return static_cast<int>(limits_.tick_ms);
   return upkeep_ == engine::Upkeep::later ? kUpkeepMs : -1;

@@ -59,6 +59,7 @@ struct CountedLimit {
   [[nodiscard]] constexpr std::uint32_t most_for(std::uint8_t priority) const noexcept {
     return most - reserve[priority];
   }
+  friend bool operator==(const CountedLimit&, const CountedLimit&) = default;
 };
 
 [[nodiscard]] constexpr bool never_fits(const CountedLimit& limit, const Ask& ask) noexcept {

@@ -64,6 +64,21 @@ void answer(Decision& decision, const Limit& limit, const Judgement& judgement) 
   decision.reset_ns = ns_rounded_up(judgement.reset);
 }
 
+void admit_freely(Decision& decision, const Limit& limit, std::uint32_t cost) noexcept {
+  decision.verdict = Verdict::admitted;
+  decision.granted = cost;
+  decision.limit = limit.most();
+  decision.remaining = limit.most();
+}
+
+void pardon(Decision& decision, std::uint32_t cost) noexcept {
+  if (decision.verdict == Verdict::admitted) return;
+  decision.verdict = Verdict::admitted;
+  decision.granted = cost;
+  decision.wait_ns = 0;
+  decision.info |= kInfoShadow;
+}
+
 [[gnu::always_inline]] inline Plan Worker::Impl::plan(const Request& request, Decision& decision,
                                                       SipMessage& identity) noexcept {
   decision = {};
@@ -80,12 +95,12 @@ void answer(Decision& decision, const Limit& limit, const Judgement& judgement) 
       return {};
     }
     plan.limit = *limit;
-  } else if (const Policy* policy = engine.policies.find(request.policy)) {
+  } else if (const Policy* policy = set->find(request.policy)) {
     plan.limit = &policy->limit.queue.bucket;
-    if (policy->limit.algorithm != Algorithm::token_bucket) [[unlikely]]
+    if (!policy->is_plain) [[unlikely]]
       plan.policy = policy;
     prefix = &policy->prefix;
-    decision.policy_version = engine.policies.version();
+    decision.policy_version = policy->version;
   } else if (request.policy != 0) {
     refuse(decision, Verdict::unknown_policy, "there is no policy of this id");
     return {};
@@ -241,7 +256,9 @@ void Worker::Impl::decide_again(const Group& group, Ticks now) noexcept {
 // What is not the plain token bucket, from a batch.
 [[gnu::noinline]] void Worker::Impl::execute_policy(const Request& request, const Plan& plan,
                                                     Ticks now, Decision& decision) noexcept {
-  const Limit& limit = plan.policy->limit;
+  const Policy& policy = *plan.policy;
+  const Limit& limit = policy.limit_of(plan.hash);
+  decision.info = &limit != &policy.limit ? kInfoOverride : 0;
   Ask ask = ask_of(request);
   if (request.action == Action::reset) {
     const bool is_pair =
@@ -253,11 +270,14 @@ void Worker::Impl::decide_again(const Group& group, Ticks now) noexcept {
     ask = {.cost = 0, .priority = request.priority, .partial = false};
   } else if (request.action == Action::take && limit.algorithm == Algorithm::concurrency) {
     return refuse(decision, Verdict::bad_request, kOnlyPermits);
+  } else if (policy.enforcement == Enforcement::off) {
+    return admit_freely(decision, limit, request.cost);
   }
   const Mode mode = request.action == Action::take ? Mode::take : Mode::peek;
   const Judgement judgement = judge(plan, ask, now, mode);
   answer(decision, limit, judgement);
   if (judgement.verdict == Verdict::table_full) answer_full(ask, decision);
+  if (!policy.is_enforced_for(plan.hash)) pardon(decision, request.cost);
 }
 
 Worker::Worker(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
@@ -266,13 +286,19 @@ Worker::~Worker() = default;
 void Worker::decide(std::span<const Request> requests, Ticks now,
                     std::span<Decision> decisions) noexcept {
   assert(decisions.size() >= requests.size());
-  impl_->decide(requests, usable_now(now), decisions.first(requests.size()));
+  now = usable_now(now);
+  decisions = decisions.first(requests.size());
+  impl_->load_policies();
+  impl_->decide(requests, now, decisions);
+  if (impl_->set->version() > 1) [[unlikely]]
+    impl_->look_behind(requests, now, decisions);
 }
 
 Upkeep Worker::end_turn(Ticks now) noexcept {
   KeyTable& table = impl_->engine.table;
   const bool is_more_due = table.sweep(impl_->participant, usable_now(now));
   impl_->participant.quiesce();
+  impl_->engine.settle_policies();
   if (is_more_due) return Upkeep::now;
   return table.is_empty() ? Upkeep::none : Upkeep::later;
 }
@@ -284,8 +310,9 @@ void Worker::online() noexcept {
 }
 
 Engine::Engine(const Options& options) {
-  constexpr std::uint16_t kFirstVersion = 1;
-  auto policies = PolicySet::make(options.policies, kFirstVersion, KeyHasher(options.secret));
+  constexpr std::uint32_t kFirstVersion = 1;
+  auto policies = PolicySet::make(options.policies, kFirstVersion, KeyHasher(options.secret),
+                                  options.overrides);
   if (!policies) throw std::invalid_argument(policies.error().text);
   impl_ = std::make_unique<Impl>(options, std::move(*policies));
 }

@@ -45,7 +45,8 @@ struct Options {
   std::size_t memory_limit_bytes = std::size_t{1} << 30;
   OnFull on_full = OnFull::refuse;
   std::vector<PolicySpec> policies = {};  // must be valid: see check_policies()
-  HashSecret secret = random_secret();    // of the keyed hash; tests fix it, servers do not
+  std::vector<OverrideSpec> overrides = {};
+  HashSecret secret = random_secret();  // of the keyed hash; tests fix it, servers do not
   // UTC at tick 0, which windows are aligned by: 1971 or later.
   std::uint64_t utc_epoch_ns = 1'767'225'600'000'000'000;
   // How long a counter lives to which nobody gives an end; 1 to kMaxCounterNs.
@@ -149,6 +150,17 @@ class Engine {
 
   // From any thread, for the use of one. Throws std::length_error if there are 256 workers already.
   [[nodiscard]] std::unique_ptr<Worker> enroll(ClockSource clock = {});
+
+  // From any thread: these are all policies from the next batch of each worker on, or the error
+  // says what is wrong, and nothing has changed. A key whose limit changes has used what it has
+  // used, as far as its new limit could have admitted that: a change grants at most one new burst.
+  // The version of the new set: 1 was the first's, and each is 1 more than the one before.
+  tl::expected<std::uint32_t, std::string> replace_policies(
+      std::span<const PolicySpec> policies, std::span<const OverrideSpec> overrides = {});
+  [[nodiscard]] std::uint32_t policies_version() const noexcept;
+  // Frees what was replaced, if every worker has ended a turn, or slept, since. Workers do it, too,
+  // when they end a turn.
+  void settle_policies() noexcept;
 
   // From any thread. While workers run, the figures may be of slightly different moments.
   [[nodiscard]] TableStats table_stats() const noexcept;

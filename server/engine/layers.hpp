@@ -20,11 +20,14 @@
 
 namespace pail::engine {
 
+struct Policy;
+
 // A layer whose limit and key have been found.
 struct PlannedLayer {
   const Limit* limit = nullptr;
   KeyHash hash;
   std::uint32_t cost = 1;
+  const Policy* policy = nullptr;  // for the caller
 };
 
 struct LayersJudgement {

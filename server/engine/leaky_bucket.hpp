@@ -15,6 +15,7 @@ namespace pail::engine {
 struct LeakyBucket {
   TokenBucket bucket;
   Ticks max_wait = 0;
+  friend bool operator==(const LeakyBucket&, const LeakyBucket&) = default;
 };
 
 // Decides an ask for which never_fits(limit.bucket, ask) is false. A partial ask that finds tokens

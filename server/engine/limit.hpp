@@ -27,6 +27,7 @@ struct Limit {
   WindowRule rule;             // likewise; of concurrency: rounds of one ttl
   std::uint32_t max_debt = 0;  // tokens that a settlement may overdraw by
   LeaseTerms lease;
+  friend bool operator==(const Limit&, const Limit&) = default;
 
   [[nodiscard]] constexpr bool is_bucket() const noexcept {
     return algorithm == Algorithm::token_bucket || algorithm == Algorithm::leaky_bucket;

@@ -56,11 +56,12 @@ Receipt receipt_of(const Judgement& judgement, const Request& request, KeyHash k
 
 }  // namespace
 
-// For what is asked by policy only. plan.policy is nothing where the decision is made: refused.
+// For what is asked by policy only, of the set that was loaded. plan.policy is nothing where the
+// decision is made: refused.
 Plan Worker::Impl::plan_policy(const Request& request, Decision& decision) noexcept {
   decision = {};
   Plan plan;
-  const Policy* const policy = engine.policies.find(request.policy);
+  const Policy* const policy = set->find(request.policy);
   if (const std::string_view fault = find_fault(request); !fault.empty()) {
     refuse(decision, Verdict::bad_request, fault);
   } else if (request.has_inline_rate) {
@@ -70,12 +71,14 @@ Plan Worker::Impl::plan_policy(const Request& request, Decision& decision) noexc
   } else {
     plan.policy = policy;
     plan.hash = KeyHasher::hash(policy->prefix, request.key);
-    decision.policy_version = engine.policies.version();
+    decision.policy_version = policy->version;
+    if (policy->find_override(plan.hash) != nullptr) decision.info = kInfoOverride;
   }
   return plan;
 }
 
 Plan Worker::Impl::plan_permit(const Request& request, Decision& decision) noexcept {
+  load_policies();
   Plan plan = plan_policy(request, decision);
   if (plan.policy != nullptr && plan.policy->limit.algorithm != Algorithm::concurrency) {
     refuse(decision, Verdict::bad_request, kNoPermits);
@@ -121,42 +124,110 @@ bool Worker::Impl::plan_layers(std::span<const Layer> layers, std::uint8_t prior
         return wrong("two layers have the same policy and key");
       }
     }
-    plans[i] = {&plan.policy->limit, plan.hash, layers[i].cost};
+    plans[i] = {&plan.policy->limit_of(plan.hash), plan.hash, layers[i].cost, plan.policy};
     engine.table.prefetch_slot(plan.hash);
   }
   all.layer = kNoLayer;
   return true;
 }
 
+// By a layer that does not bind: what can be charged is, what cannot is let through.
+Judgement Worker::Impl::take_unbound(const PlannedLayer& layer, std::uint8_t priority, Ticks now,
+                                     bool is_taken, Decision& decision) noexcept {
+  Judgement judgement;
+  judgement.granted = layer.cost;
+  judgement.remaining = layer.limit->most();
+  if (layer.policy->enforcement == Enforcement::off) return judgement;
+  const Ask ask{.cost = is_taken ? layer.cost : 0, .priority = priority, .partial = false};
+  TableStore store = this->store();
+  judgement = engine::judge(store, *layer.limit, engine.epoch, layer.hash, ask, now,
+                            is_taken ? Mode::take : Mode::peek);
+  if (judgement.verdict == Verdict::admitted) return judgement;
+  judgement.verdict = Verdict::admitted;
+  judgement.granted = layer.cost;
+  judgement.wait = 0;
+  decision.info |= kInfoShadow;
+  return judgement;
+}
+
+LayersJudgement Worker::Impl::judge_layers(std::span<const PlannedLayer> layers,
+                                           std::uint8_t priority, Ticks now,
+                                           Decision& decision) noexcept {
+  std::array<PlannedLayer, kMaxLayers> binding;
+  std::array<std::uint8_t, kMaxLayers> place{};
+  std::size_t count = 0;
+  for (std::uint8_t i = 0; i < layers.size(); ++i) {
+    if (!layers[i].policy->is_enforced_for(layers[i].hash)) continue;
+    place[count] = i;
+    binding[count++] = layers[i];
+  }
+  const std::span<const PlannedLayer> bound(binding.data(), count);
+  TableStore store = this->store();
+  LayersJudgement judged = take_layers(store, engine.epoch, bound, priority, now);
+  bool is_lowered = false;
+  for (std::size_t i = 0; judged.refusing != kNoLayer && i < count; ++i) {
+    is_lowered |= lower_stale(*binding[i].policy, binding[i].hash,
+                              ns_rounded_up(judged.layers[i].reset), now);
+  }
+  if (is_lowered) {
+    judged = take_layers(store, engine.epoch, bound, priority, clock.fresh(now));
+  }
+  LayersJudgement all;
+  for (std::size_t i = 0; i < count; ++i) all.layers[place[i]] = judged.layers[i];
+  if (judged.refusing != kNoLayer) all.refusing = place[judged.refusing];
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].policy->is_enforced_for(layers[i].hash)) continue;
+    all.layers[i] = take_unbound(layers[i], priority, now, judged.refusing == kNoLayer, decision);
+  }
+  return all;
+}
+
 void Worker::take_all(std::span<const Layer> layers, std::uint8_t priority, Ticks now,
                       LayersDecision& decision) noexcept {
   decision = {};
+  impl_->load_policies();
   std::array<PlannedLayer, kMaxLayers> plans;
   if (!impl_->plan_layers(layers, priority, decision, plans)) return;
-  TableStore store = impl_->store();
   const std::span<const PlannedLayer> planned(plans.data(), layers.size());
-  const LayersJudgement judged =
-      take_layers(store, impl_->engine.epoch, planned, priority, usable_now(now));
-  summarize(decision, planned, judged);
+  summarize(decision, planned,
+            impl_->judge_layers(planned, priority, usable_now(now), decision.decision));
 }
 
 void Worker::take_to_settle(const Request& request, Ticks now, Decision& decision,
                             Receipt& receipt) noexcept {
+  impl_->load_policies();
   const Plan plan = impl_->plan_policy(request, decision);
   if (plan.policy == nullptr) return;
-  if (plan.policy->limit.algorithm == Algorithm::concurrency) {
+  const Policy& policy = *plan.policy;
+  if (policy.limit.algorithm == Algorithm::concurrency) {
     return refuse(decision, Verdict::bad_request, kOnlyPermits);
   }
-  const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
-  const Judgement judgement = impl_->judge(plan, ask_of(request), usable_now(now), Mode::take);
-  answer(decision, plan.policy->limit, judgement);
-  receipt = receipt_of(judgement, request, plan.hash, resets, decision.policy_version);
+  const Limit& limit = policy.limit_of(plan.hash);
+  receipt = {};
+  receipt.policy = request.policy;
+  receipt.policy_version = decision.policy_version;
+  receipt.key = plan.hash;
+  if (policy.enforcement == Enforcement::off) return admit_freely(decision, limit, request.cost);
+  receipt.resets = impl_->engine.resets.finished(plan.hash);
+  now = usable_now(now);
+  Judgement judgement = impl_->judge(plan, ask_of(request), now, Mode::take);
+  answer(decision, limit, judgement);
+  if (judgement.granted == 0 && impl_->lower_stale(policy, plan.hash, decision.reset_ns, now)) {
+    judgement = impl_->judge(plan, ask_of(request), impl_->clock.fresh(now), Mode::take);
+    answer(decision, limit, judgement);
+  }
+  if (!policy.is_enforced_for(plan.hash)) pardon(decision, request.cost);
+  receipt.entry = judgement.entry;
+  receipt.at = judgement.at;
+  receipt.tokens = judgement.granted;  // of what is let through uncounted: none
+  receipt.mark = judgement.mark;
 }
 
 void Worker::settle(const Request& request, const Receipt& receipt, Ticks now,
                     Decision& decision) noexcept {
   Request checked = request;
   checked.action = Action::peek;  // of cost 0 is fine: nothing was used
+  impl_->load_policies();
   const Plan plan = impl_->plan_policy(checked, decision);
   if (plan.policy == nullptr) return;
   const bool is_same = receipt.policy == request.policy && receipt.key.high == plan.hash.high &&
@@ -166,19 +237,30 @@ void Worker::settle(const Request& request, const Receipt& receipt, Ticks now,
                   is_same ? "the policy has changed since: nothing is settled"
                           : "the grant was for another policy or key");
   }
+  const Limit& limit = plan.policy->limit_of(plan.hash);
+  if (plan.policy->enforcement == Enforcement::off) {
+    return admit_freely(decision, limit, request.cost);
+  }
   TableStore store = impl_->store();
-  answer(decision, plan.policy->limit,
-         engine::settle(store, plan.policy->limit, impl_->engine.epoch, plan.hash, receipt,
-                        request.cost, usable_now(now)));
+  answer(decision, limit,
+         engine::settle(store, limit, impl_->engine.epoch, plan.hash, receipt, request.cost,
+                        usable_now(now)));
 }
 
 std::uint64_t Worker::lease(const Request& request, Ticks now, Decision& decision,
                             Receipt& receipt) noexcept {
+  impl_->load_policies();
   const Plan plan = impl_->plan_policy(request, decision);
   if (plan.policy == nullptr) return 0;
-  const Limit& limit = plan.policy->limit;
+  const Policy& policy = *plan.policy;
+  const Limit& limit = policy.limit_of(plan.hash);
   if (limit.algorithm == Algorithm::concurrency) {
     refuse(decision, Verdict::bad_request, kOnlyPermits);
+    return 0;
+  }
+  // Who is never refused needs no lease: takes are counted, or not, one by one.
+  if (policy.enforcement == Enforcement::off) {
+    admit_freely(decision, limit, 0);
     return 0;
   }
   now = usable_now(now);
@@ -192,6 +274,15 @@ std::uint64_t Worker::lease(const Request& request, Ticks now, Decision& decisio
     judgement.granted = 0;
   }
   answer(decision, limit, judgement);
+  if (left == 0 && impl_->lower_stale(policy, plan.hash, decision.reset_ns, now)) {
+    judgement = impl_->judge(plan, ask, impl_->clock.fresh(now), Mode::peek);
+    judgement.granted = 0;
+    answer(decision, limit, judgement);
+  }
+  if (!policy.is_enforced_for(plan.hash)) {
+    pardon(decision, 0);
+    return 0;
+  }
   const auto most = static_cast<std::uint32_t>(left * limit.lease.share_percent / 100);
   ask.cost = std::min(request.cost, most);
   if (limit.lease.ttl_ns == 0 || ask.cost < limit.lease.least) return limit.lease.ttl_ns;
@@ -220,17 +311,25 @@ void Worker::give_back(const Request& request, const Receipt& receipt, Ticks now
 void Worker::acquire(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept {
   const Plan plan = impl_->plan_permit(request, decision);
   if (plan.policy == nullptr) return;
+  const Limit& limit = plan.policy->limit_of(plan.hash);
+  grant = {0, std::uint64_t{limit.rule.seconds} * 1'000'000'000};
+  if (plan.policy->enforcement == Enforcement::off) {
+    return admit_freely(decision, limit, request.cost);
+  }
   const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
   const Judgement judgement = impl_->judge(plan, ask_of(request), usable_now(now), Mode::take);
-  answer(decision, plan.policy->limit, judgement);
-  grant = {impl_->grant_id(plan.hash, judgement.mark, judgement.granted, resets),
-           std::uint64_t{plan.policy->limit.rule.seconds} * 1'000'000'000};
+  answer(decision, limit, judgement);
+  // What is let through uncounted has the id 0, which gives nothing back.
+  if (!plan.policy->is_enforced_for(plan.hash)) pardon(decision, request.cost);
+  if (judgement.verdict == Verdict::admitted) {
+    grant.id = impl_->grant_id(plan.hash, judgement.mark, judgement.granted, resets);
+  }
 }
 
 void Worker::renew(const Request& request, Ticks now, Decision& decision, Grant& grant) noexcept {
   const Plan plan = impl_->plan_permit(request, decision);
   if (plan.policy == nullptr) return;
-  const Limit& limit = plan.policy->limit;
+  const Limit& limit = plan.policy->limit_of(plan.hash);
   const Mark mark = mark_of_grant(grant.id);
   RenewedPermit renewed;
   now = usable_now(now);
@@ -259,13 +358,14 @@ void Worker::renew(const Request& request, Ticks now, Decision& decision, Grant&
     judgement.wait = acquired.verdict == Verdict::admitted ? 0 : acquired.wait;
   }
   answer(decision, limit, judgement);
+  if (!plan.policy->is_enforced_for(plan.hash)) pardon(decision, request.cost);
 }
 
 void Worker::release(const Request& request, std::uint64_t grant, Ticks now,
                      Decision& decision) noexcept {
   const Plan plan = impl_->plan_permit(request, decision);
   if (plan.policy == nullptr) return;
-  const Limit& limit = plan.policy->limit;
+  const Limit& limit = plan.policy->limit_of(plan.hash);
   const Mark mark = mark_of_grant(grant);
   bool is_back = false;
   now = usable_now(now);

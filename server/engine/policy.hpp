@@ -4,7 +4,9 @@
 // configuration is a new set with a new version.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <tl/expected.hpp>
@@ -16,10 +18,46 @@
 
 namespace pail::engine {
 
-struct Policy {
-  std::uint32_t id = 0;      // never 0
-  KeyHasher::Prefix prefix;  // of the identity of every key under this policy
+// Keys with numbers of their own, in the order of their hashes.
+struct KeyOverride {
+  KeyHash key;
   Limit limit;
+};
+
+struct Policy {
+  std::uint32_t id = 0;       // never 0
+  std::uint16_t version = 0;  // of the set in which the numbers of its keys last changed; never 0
+  // A token bucket, enforced, the same for all keys: decided the short way.
+  bool is_plain = true;
+  Enforcement enforcement = Enforcement::enforce;
+  std::uint8_t percent = 100;
+  KeyHasher::Prefix prefix;  // of the identity of every key under this policy
+  Limit limit = {};
+  // Of buckets: how far ahead a word of these keys can be, by any tier and override.
+  Ticks longest = 0;
+  std::vector<KeyOverride> overrides = {};
+
+  // The limit of one key. Null: the policy's.
+  [[nodiscard]] const Limit* find_override(KeyHash key) const noexcept {
+    const auto found = std::lower_bound(
+        overrides.begin(), overrides.end(), key,
+        [](const KeyOverride& one, KeyHash wanted) { return is_before(one.key, wanted); });
+    if (found == overrides.end() || is_before(key, found->key)) return nullptr;
+    return &found->limit;
+  }
+  [[nodiscard]] const Limit& limit_of(KeyHash key) const noexcept {
+    const Limit* const own = overrides.empty() ? nullptr : find_override(key);
+    return own != nullptr ? *own : limit;
+  }
+  // Whether what this policy refuses the key is refused.
+  [[nodiscard]] bool is_enforced_for(KeyHash key) const noexcept {
+    if (enforcement != Enforcement::enforce) return false;
+    return percent >= 100 || ((key.low >> 32) * 100) >> 32 < percent;
+  }
+
+  [[nodiscard]] static bool is_before(KeyHash a, KeyHash b) noexcept {
+    return a.low != b.low ? a.low < b.low : a.high < b.high;
+  }
 };
 
 // What is wrong with a list of policies, for the operator.
@@ -29,9 +67,10 @@ struct PolicyError {
 
 class PolicySet {
  public:
-  [[nodiscard]] static tl::expected<PolicySet, PolicyError> make(std::span<const PolicySpec> specs,
-                                                                 std::uint16_t version,
-                                                                 const KeyHasher& hasher);
+  // `previous`: the set that this one is to follow, which tells what has changed.
+  [[nodiscard]] static tl::expected<PolicySet, PolicyError> make(
+      std::span<const PolicySpec> specs, std::uint32_t version, const KeyHasher& hasher,
+      std::span<const OverrideSpec> overrides = {}, const PolicySet* previous = nullptr);
 
   // Nothing where there is no such policy. A probe of a table that is at most half full.
   [[nodiscard]] const Policy* find(std::uint32_t id) const noexcept {
@@ -42,7 +81,9 @@ class PolicySet {
     }
   }
 
-  [[nodiscard]] std::uint16_t version() const noexcept { return version_; }
+  // 1 for the first, and 1 more for each that follows.
+  [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
+  [[nodiscard]] std::span<const Policy> policies() const noexcept { return policies_; }
   [[nodiscard]] std::size_t size() const noexcept { return policies_.size(); }
 
  private:
@@ -51,12 +92,26 @@ class PolicySet {
     std::uint32_t index = 0;
   };
 
+  // All limits that the keys of one identity may have, and since when.
+  struct FamilyLimit {
+    std::uint32_t policy = 0;
+    std::uint64_t key = 0;  // of an override, else 0
+    Limit limit;
+    friend bool operator==(const FamilyLimit&, const FamilyLimit&) = default;
+  };
+  struct Family {
+    std::vector<FamilyLimit> limits;
+    std::uint16_t version = 0;
+  };
+
   PolicySet() = default;
+  void add_families(std::span<const PolicySpec> specs, const PolicySet* previous);
 
   std::vector<Policy> policies_;
   std::vector<Place> places_;  // a power of two, by id: ids are hashes of names already
   std::size_t mask_ = 0;
-  std::uint16_t version_ = 0;
+  std::uint32_t version_ = 0;
+  std::map<std::uint32_t, Family> families_;
 };
 
 }  // namespace pail::engine

@@ -96,6 +96,7 @@ std::string check_lease(const PolicySpec& spec) {
 }  // namespace
 
 std::string check_policy(const PolicySpec& spec) {
+  if (spec.percent > 100) return fmt::format("percent is {}: 0 to 100", spec.percent);
   if (spec.algorithm != Algorithm::leaky_bucket && spec.max_wait_ns != 0) {
     return "max_wait is for a leaky bucket, the only limit that holds requests";
   }

@@ -14,6 +14,13 @@
 
 namespace pail::engine {
 
+// How a policy is applied.
+enum class Enforcement : std::uint8_t {
+  enforce,
+  shadow,  // everybody is admitted; what would have been refused is said, and counted
+  off,     // everybody is admitted, and nothing is counted against anybody
+};
+
 struct PolicySpec {
   std::string name = {};
   // protocol::policy_id(name), computed by the caller: the engine knows no protocol.
@@ -31,16 +38,29 @@ struct PolicySpec {
   // counts for both, where they have the same algorithm and window.
   std::uint32_t identity = 0;
   LeaseTerms lease = {};  // token_bucket only
+  Enforcement enforcement = Enforcement::enforce;
+  // Of keys that it is enforced for, always the same ones while the server runs; for the others it
+  // is a shadow.
+  std::uint8_t percent = 100;
 };
 using NamedRate = PolicySpec;  // its name while it knew token buckets only
 
+// A key that has numbers of its own under a policy.
+struct OverrideSpec {
+  std::uint32_t policy = 0;  // its id
+  std::string key = {};
+  PolicySpec limit = {};  // of the policy's algorithm and window
+};
+
 inline constexpr std::size_t kMaxPolicies = 65536;
+inline constexpr std::size_t kMaxOverrides = 65536;
 
 // Empty if the policy can be used; else what is wrong and what would be right.
 [[nodiscard]] std::string check_policy(const PolicySpec& spec);
 
 // Empty if an Engine can use the list; else what is wrong, with the policy's name.
-[[nodiscard]] std::string check_policies(std::span<const PolicySpec> specs);
+[[nodiscard]] std::string check_policies(std::span<const PolicySpec> specs,
+                                         std::span<const OverrideSpec> overrides = {});
 
 // For a policy that passed.
 [[nodiscard]] Limit make_limit(const PolicySpec& spec);

@@ -49,6 +49,10 @@ struct Request {
   std::span<const std::byte> key = {};  // kMinKeyBytes to kMaxKeyBytes, any bytes
 };
 
+// Bits of Decision::info.
+inline constexpr std::uint8_t kInfoShadow = 1;    // admitted because the policy is not enforced
+inline constexpr std::uint8_t kInfoOverride = 2;  // the key has numbers of its own
+
 // A peek is answered as a take of the same cost would be, numbers included, and changes nothing; a
 // peek of cost 0 is always admitted and tells the state as it is. A reset makes a key as good as
 // new and answers like a peek of cost 0 after it.
@@ -59,6 +63,7 @@ struct Decision {
   // The burst, or the most in a window or at once; 0 where no limit was found to apply.
   std::uint32_t limit = 0;
   std::uint16_t policy_version = 0;
+  std::uint8_t info = 0;         // kInfo...
   std::uint64_t wait_ns = 0;     // admitted: hold; refused: retry after; never: kWaitForever
   std::uint64_t reset_ns = 0;    // until the key is as good as new
   std::string_view reason = {};  // static text where the verdict is bad_request

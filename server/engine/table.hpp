@@ -163,6 +163,10 @@ class Table {
   // Nothing to sweep: no key was ever written.
   [[nodiscard]] bool is_empty() const noexcept { return memory_.resident_bytes() == 0; }
 
+  // For what else is retired by the threads of the table: see Quiescence.
+  [[nodiscard]] std::uint64_t stamp() noexcept { return threads_.stamp(); }
+  [[nodiscard]] std::uint64_t horizon() noexcept { return threads_.horizon(); }
+
   // Single steps, for tests. `segment` < segments().
   [[nodiscard]] std::size_t segments() const noexcept { return segment_count_; }
   [[nodiscard]] std::size_t segment_of(KeyHash hash) const noexcept {

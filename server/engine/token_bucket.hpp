@@ -35,6 +35,7 @@ struct TokenBucket {
   std::uint32_t burst = 0;  // B
   std::array<std::uint32_t, kPriorities>
       reserve{};  // tokens that a priority leaves for the higher ones
+  friend bool operator==(const TokenBucket&, const TokenBucket&) = default;
 };
 
 // What one request wants of a bucket.
@@ -122,17 +123,19 @@ __extension__ using Wide = unsigned __int128;
   return word > now ? now : 0;
 }
 
-// The stale-word rule. A word further ahead than this limit can have written was left by an older
-// version of the policy (a drained 1/min bucket raised to 60/min would else refuse for an hour):
-// then the lowered word, else 0. `slack` is how old another thread's clock reading can be: one turn
-// of the loop.
+// The stale-word rule. A word further ahead than any limit of this key can have written was left by
+// an older version of them (a drained 1/min bucket raised to 60/min would else refuse for an hour):
+// then the lowered word, else 0. `longest` is how far ahead they can write: `tolerance` and more
+// where there is debt, a queue, or a tier with larger numbers. `slack` is how old another thread's
+// clock reading can be.
 //
 // Only for named policies, with a fresh reading of the clock, and once no thread can still decide
 // by the old version. With inline limits two parameter sets in turn on one key would mint tokens.
-[[nodiscard]] constexpr Word lowered_stale_word(const TokenBucket& limit, Word word, Ticks now,
-                                                Ticks slack) noexcept {
-  const Word ceiling = now + limit.tolerance;
-  return word > ceiling && word - ceiling > slack ? ceiling : 0;
+[[nodiscard]] constexpr Word lowered_stale_word(const TokenBucket& limit, Ticks longest, Word word,
+                                                Ticks now, Ticks slack) noexcept {
+  assert(longest >= limit.tolerance);
+  const Ticks ceiling = now + longest;
+  return word > ceiling && word - ceiling > slack ? now + limit.tolerance : 0;
 }
 
 }  // namespace pail::engine

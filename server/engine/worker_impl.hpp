@@ -14,7 +14,7 @@
 #include "server/engine/judge.hpp"
 #include "server/engine/keyed_hash.hpp"
 #include "server/engine/layers.hpp"
-#include "server/engine/policy.hpp"
+#include "server/engine/policy_book.hpp"
 #include "server/engine/rate_memo.hpp"
 #include "server/engine/table.hpp"
 
@@ -25,7 +25,7 @@ using KeyTable = Table<LiveTraits>;
 // A request that passed all checks. Borrows the limit for as long as its batch is decided.
 struct Plan {
   const TokenBucket* limit = nullptr;  // nothing: already answered
-  const Policy* policy = nullptr;      // of another algorithm than the token bucket
+  const Policy* policy = nullptr;      // that is not plain
   KeyHash hash;
 };
 
@@ -109,8 +109,13 @@ struct Engine::Impl {
         on_full(options.on_full),
         table(table_options(options.memory_limit_bytes)) {}
 
+  void settle_policies() noexcept {
+    if (policies.has_retired()) [[unlikely]]
+      policies.settle([this] { return table.horizon(); });
+  }
+
   const KeyHasher hasher;
-  const PolicySet policies;
+  PolicyBook policies;
   const KeyHasher::Prefix by_key;  // of the identity of keys with an inline limit
   const KeyHasher::Prefix by_grant;
   const KeyHasher::Prefix by_counter;
@@ -123,7 +128,10 @@ struct Engine::Impl {
 
 struct Worker::Impl {
   Impl(Engine::Impl& the_engine, ClockSource the_clock)
-      : engine(the_engine), participant(engine.table.enroll()), clock(the_clock) {}
+      : engine(the_engine),
+        participant(engine.table.enroll()),
+        clock(the_clock),
+        set(&engine.policies.current()) {}
 
   void decide(std::span<const Request> requests, Ticks now, std::span<Decision> decisions) noexcept;
   void prepare(Group& group) noexcept;
@@ -146,10 +154,21 @@ struct Worker::Impl {
   [[nodiscard]] bool plan_layers(std::span<const Layer> layers, std::uint8_t priority,
                                  LayersDecision& all,
                                  std::array<PlannedLayer, kMaxLayers>& plans) noexcept;
+  [[nodiscard]] LayersJudgement judge_layers(std::span<const PlannedLayer> layers,
+                                             std::uint8_t priority, Ticks now,
+                                             Decision& decision) noexcept;
+  [[nodiscard]] Judgement take_unbound(const PlannedLayer& layer, std::uint8_t priority, Ticks now,
+                                       bool is_taken, Decision& decision) noexcept;
   [[nodiscard]] Judgement judge(const Plan& plan, const Ask& ask, Ticks now, Mode mode) noexcept {
     TableStore store = this->store();
-    return engine::judge(store, plan.policy->limit, engine.epoch, plan.hash, ask, now, mode);
+    return engine::judge(store, plan.policy->limit_of(plan.hash), engine.epoch, plan.hash, ask, now,
+                         mode);
   }
+  void load_policies() noexcept { set = &engine.policies.current(); }
+  [[nodiscard]] bool lower_stale(const Policy& policy, KeyHash hash, std::uint64_t reset_ns,
+                                 Ticks now) noexcept;
+  void look_behind(std::span<const Request> requests, Ticks now,
+                   std::span<Decision> decisions) noexcept;
   [[nodiscard]] TableStore store() noexcept {
     return {engine.table, participant, clock, engine.resets};
   }
@@ -159,6 +178,7 @@ struct Worker::Impl {
   Engine::Impl& engine;
   KeyTable::Participant participant;
   const ClockSource clock;
+  const PolicySet* set;  // of the batch, or of what is decided one by one; loaded for each
   RateMemo memo;
   // Of one batch. Kept, so that nothing has to be cleared for the next.
   std::array<Group, kStages> groups;
@@ -184,6 +204,9 @@ inline void refuse(Decision& decision, Verdict verdict, std::string_view reason)
 }
 
 void answer(Decision& decision, const Limit& limit, const Judgement& judgement) noexcept;
+// By a policy that is off, and by one that is not enforced for the key.
+void admit_freely(Decision& decision, const Limit& limit, std::uint32_t cost) noexcept;
+void pardon(Decision& decision, std::uint32_t cost) noexcept;
 
 [[nodiscard]] constexpr Ask ask_of(const Request& request) noexcept {
   return {request.cost, request.priority, request.partial};

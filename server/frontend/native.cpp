@@ -13,6 +13,8 @@ static_assert(kMaxTextReplyBytes <= ReplyBlock::kRoomBytes);
 static_assert(protocol::kMaxErrorReplyBytes <= ReplyBlock::kRoomBytes);
 static_assert(engine::kMaxKeyBytes == protocol::kMaxKeyBytes);
 static_assert(engine::kWaitForever == protocol::kWaitForever);
+static_assert(engine::kInfoShadow == protocol::kInfoShadow);
+static_assert(engine::kInfoOverride == protocol::kInfoOverride);
 
 constexpr Status status_of(engine::Verdict verdict) noexcept {
   switch (verdict) {
@@ -246,6 +248,7 @@ namespace {
   reply.granted = decision.granted;
   reply.remaining = decision.remaining;
   reply.limit = decision.limit;
+  reply.info = decision.info;
   reply.policy_version = decision.policy_version;
   reply.wait_ns = decision.wait_ns;
   reply.reset_ns = decision.reset_ns;

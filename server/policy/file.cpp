@@ -7,10 +7,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 
 #include "server/policy/section.hpp"
+#include "server/policy/write.hpp"
 
 namespace pail::policy {
 namespace {
@@ -93,6 +93,35 @@ Tier read_tier(const toml::table& table, const Definition& policy, std::vector<F
   return tier;
 }
 
+Override read_override(const toml::table& table, const Definition& policy,
+                       std::vector<Fault>& faults) {
+  Section section(table, fmt::format("an override of policy \"{}\"", policy.name), faults);
+  Override override;
+  override.line = section.line();
+  const bool has_key = section.find("key") != nullptr;
+  override.key = section.text("key", "alice").value_or("");
+  if (!has_key) section.fault(override.line, "it has no key: write key = \"alice\"");
+  if (!override.key.empty()) {
+    section.set_title(
+        fmt::format("override of {} in policy \"{}\"", policy::quoted(override.key), policy.name));
+  }
+  override.tier = section.text("tier", "gold").value_or("");
+  override.expires_s = section.time("expires").value_or(0);
+  override.numbers = read_numbers(section, policy.numbers.algorithm);
+  section.refuse_unknown();
+  if (override.numbers.algorithm || override.numbers.window) {
+    section.fault(
+        override.line,
+        "an override has the algorithm and the window or ttl of its policy: leave them out");
+  } else if (override.tier.empty() && override.numbers == Numbers{}) {
+    section.fault(override.line,
+                  "it says nothing: write tier = \"gold\", or numbers such as rate = \"100/s\"");
+  } else if (!override.tier.empty() && !(override.numbers == Numbers{})) {
+    section.fault(override.line, "it has a tier and numbers: leave one of the two out");
+  }
+  return override;
+}
+
 Definition read_policy(const toml::table& table, const Numbers& defaults,
                        std::vector<Fault>& faults) {
   Section section(table, "a policy", faults);
@@ -108,8 +137,13 @@ Definition read_policy(const toml::table& table, const Numbers& defaults,
   }
   policy.numbers = layered(own, defaults);
   policy.numbers.algorithm = algorithm;
+  policy.mode = section.parsed("mode", "shadow", parse_mode).value_or(policy.mode);
+  policy.percent = static_cast<std::uint8_t>(section.number("percent", 0, 100).value_or(100));
   for (const toml::table* tier : section.tables("tier", "policy.tier")) {
     policy.tiers.push_back(read_tier(*tier, policy, faults));
+  }
+  for (const toml::table* override : section.tables("override", "policy.override")) {
+    policy.overrides.push_back(read_override(*override, policy, faults));
   }
   section.refuse_unknown();
   return policy;
@@ -213,7 +247,8 @@ tl::expected<File, std::vector<Fault>> parse_file(std::string_view text) {
   }
   section.refuse_unknown();
   if (faults.empty()) {
-    if (auto specs = to_specs(file.policies); !specs) faults = std::move(specs.error());
+    // Expired or not: everything is looked at.
+    if (auto list = to_list(file.policies, 0); !list) faults = std::move(list.error());
   }
   std::stable_sort(faults.begin(), faults.end(),
                    [](const Fault& a, const Fault& b) { return a.line < b.line; });
@@ -238,55 +273,6 @@ Parsed<File> read_file(const std::string& path) {
   auto file = parse_file(bytes);
   if (!file) return tl::unexpected(format(path, file.error()));
   return std::move(*file);
-}
-
-tl::expected<std::vector<engine::PolicySpec>, std::vector<Fault>> to_specs(
-    const std::vector<Definition>& definitions) {
-  std::vector<engine::PolicySpec> specs;
-  std::vector<Fault> faults;
-  std::map<std::uint32_t, std::pair<std::string, std::uint32_t>> lines;
-  const auto add = [&](const std::string& name, const Numbers& numbers, std::uint32_t line) {
-    auto spec = to_spec(name, numbers);
-    if (!spec) {
-      faults.push_back({line, fmt::format("policy \"{}\": {}", name, spec.error())});
-      return;
-    }
-    const auto [other, is_new] = lines.try_emplace(spec->id, name, line);
-    const auto& [other_name, other_line] = other->second;
-    if (is_new) {
-      specs.push_back(std::move(*spec));
-    } else if (other_name == name) {
-      faults.push_back({line, fmt::format("policy \"{}\": there is one of this name in line {} "
-                                          "already: rename one, or leave one out",
-                                          name, other_line)});
-    } else {
-      faults.push_back(
-          {line, fmt::format("policy \"{}\": its id {:#010x} is that of \"{}\" in line {}, too: "
-                             "rename one",
-                             name, spec->id, other_name, other_line)});
-    }
-  };
-  for (const Definition& policy : definitions) {
-    add(policy.name, policy.numbers, policy.line);
-    for (const Tier& tier : policy.tiers) {
-      const std::string name = policy.name + "/" + tier.name;
-      if (const std::string fault = fault_in_name(name); !fault.empty()) {
-        faults.push_back({tier.line, fmt::format("tier \"{}\": its name, that of its policy "
-                                                 "included: {}",
-                                                 name, fault)});
-        continue;
-      }
-      const std::size_t before = specs.size();
-      add(name, layered(tier.numbers, policy.numbers), tier.line);
-      if (specs.size() > before) specs.back().identity = protocol::policy_id(policy.name);
-    }
-  }
-  if (specs.size() > engine::kMaxPolicies) {
-    faults.push_back({0, fmt::format("there are {} policies and tiers: {} are the most",
-                                     specs.size(), engine::kMaxPolicies)});
-  }
-  if (!faults.empty()) return tl::unexpected(std::move(faults));
-  return specs;
 }
 
 }  // namespace pail::policy

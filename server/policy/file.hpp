@@ -49,11 +49,36 @@ struct Tier {
   std::uint32_t line = 0;
 };
 
+// Of one key: a tier's numbers, or numbers of its own above those of the policy.
+struct Override {
+  std::string key;
+  std::string tier;  // empty: none
+  Numbers numbers;
+  std::int64_t expires_s = 0;  // UTC; 0: never
+  std::uint32_t line = 0;
+};
+
+// A rate for a while, times so many millionths: of the policy, its tiers and its overrides.
+struct Scale {
+  std::uint32_t millionths = 1'000'000;
+  std::int64_t expires_s = 0;  // UTC
+};
+
 struct Definition {
   std::string name;
   Numbers numbers;  // the defaults included
+  engine::Enforcement mode = engine::Enforcement::enforce;
+  std::uint8_t percent = 100;
+  std::optional<Scale> scale;
   std::vector<Tier> tiers;
+  std::vector<Override> overrides;
   std::uint32_t line = 0;
+};
+
+// For an engine.
+struct PolicyList {
+  std::vector<engine::PolicySpec> policies;
+  std::vector<engine::OverrideSpec> overrides;
 };
 
 // A flag of paild, as text.
@@ -72,9 +97,14 @@ struct File {
 // The same; the error is formatted.
 [[nodiscard]] Parsed<File> read_file(const std::string& path);
 
-// What an engine is told: policies, and tiers as policies of the names POLICY/TIER. Faults have the
-// lines of the definitions.
-[[nodiscard]] tl::expected<std::vector<engine::PolicySpec>, std::vector<Fault>> to_specs(
-    const std::vector<Definition>& definitions);
+// What an engine is told at this moment (UTC in seconds, since when some overrides have expired):
+// policies, tiers as policies of the names POLICY/TIER, overrides. Faults have the lines of the
+// definitions.
+[[nodiscard]] tl::expected<PolicyList, std::vector<Fault>> to_list(
+    const std::vector<Definition>& definitions, std::int64_t now_s);
+
+// When the next thing expires, after `now_s`; 0: nothing does.
+[[nodiscard]] std::int64_t next_expiry(const std::vector<Definition>& definitions,
+                                       std::int64_t now_s);
 
 }  // namespace pail::policy

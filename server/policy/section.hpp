@@ -99,6 +99,21 @@ class Section {
     return in_range(key, *node, value->get(), least, most);
   }
 
+  // A date and time with its offset, as UTC in seconds.
+  [[nodiscard]] std::optional<std::int64_t> time(std::string_view key) {
+    const toml::node* const node = find(key);
+    if (node == nullptr) return std::nullopt;
+    const auto* const value = node->as_date_time();
+    if (value == nullptr || !value->get().offset) {
+      return wrong_type(key, *node, "a time with its offset, without quotes: 2026-12-24T18:00:00Z");
+    }
+    const toml::date_time& at = value->get();
+    const std::int64_t days =
+        engine::detail::days_from_civil(at.date.year, at.date.month, at.date.day);
+    return days * 86'400 + at.time.hour * 3600 + at.time.minute * 60 + at.time.second -
+           at.offset->minutes * 60;
+  }
+
   // One number, or a list of some.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> numbers(std::string_view key,
                                                                   std::size_t most_of_them) {

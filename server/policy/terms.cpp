@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 
 #include "protocol/limit_text.hpp"
 
@@ -48,6 +49,34 @@ std::string_view name(Algorithm algorithm) noexcept {
     if (algorithm == known.algorithm) return known.name;
   }
   return "unknown";
+}
+
+Parsed<engine::Enforcement> parse_mode(std::string_view text) {
+  using engine::Enforcement;
+  for (const Enforcement mode : {Enforcement::enforce, Enforcement::shadow, Enforcement::off}) {
+    if (text == name(mode)) return mode;
+  }
+  return tl::unexpected(fmt::format("\"{}\" is no mode: enforce, shadow or off", text));
+}
+
+std::string_view name(engine::Enforcement mode) noexcept {
+  switch (mode) {
+    case engine::Enforcement::enforce:
+      return "enforce";
+    case engine::Enforcement::shadow:
+      return "shadow";
+    case engine::Enforcement::off:
+      return "off";
+  }
+  return "unknown";
+}
+
+std::string format_time(std::int64_t utc_s) {
+  const auto time = static_cast<std::time_t>(utc_s);
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 Parsed<std::uint32_t> parse_seconds(std::string_view what, std::string_view text) {

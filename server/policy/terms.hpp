@@ -18,6 +18,13 @@ using Parsed =
 [[nodiscard]] Parsed<engine::Algorithm> parse_algorithm(std::string_view text);
 [[nodiscard]] std::string_view name(engine::Algorithm algorithm) noexcept;
 
+// "enforce", "shadow", "off".
+[[nodiscard]] Parsed<engine::Enforcement> parse_mode(std::string_view text);
+[[nodiscard]] std::string_view name(engine::Enforcement mode) noexcept;
+
+// UTC as "2026-12-24T18:00:00Z".
+[[nodiscard]] std::string format_time(std::int64_t utc_s);
+
 // 1 s to 366 days in whole seconds; `what` names it in the error.
 [[nodiscard]] Parsed<std::uint32_t> parse_seconds(std::string_view what, std::string_view text);
 

@@ -10,7 +10,7 @@ using engine::Algorithm;
 std::string write_reserve(const std::array<std::uint32_t, engine::kPriorities>& reserve) {
   std::size_t size = reserve.size();
   while (size > 0 && reserve[size - 1] == 0) --size;
-  if (size == 0) return {};
+  if (size == 0) return "reserve = 0\n";
   return fmt::format("reserve = [{}]\n", fmt::join(reserve.begin(), reserve.begin() + size, ", "));
 }
 
@@ -82,6 +82,15 @@ Numbers numbers_of(const engine::PolicySpec& spec) {
   return numbers;
 }
 
+Definition definition_of(const engine::PolicySpec& spec) {
+  Definition policy;
+  policy.name = spec.name;
+  policy.numbers = numbers_of(spec);
+  policy.mode = spec.enforcement;
+  policy.percent = spec.percent;
+  return policy;
+}
+
 std::string write_policies(const std::vector<Definition>& definitions) {
   std::string text;
   for (const Definition& policy : definitions) {
@@ -89,9 +98,25 @@ std::string write_policies(const std::vector<Definition>& definitions) {
     text += fmt::format("{}[[policy]]\nname = {}\nalgorithm = {}\n", text.empty() ? "" : "\n",
                         quoted(policy.name), quoted(name(algorithm)));
     text += write_numbers(policy.numbers, algorithm);
+    if (policy.mode != engine::Enforcement::enforce) {
+      text += fmt::format("mode = {}\n", quoted(name(policy.mode)));
+    }
+    if (policy.percent != 100) text += fmt::format("percent = {}\n", policy.percent);
+    if (policy.scale) {
+      text += fmt::format("# scaled by {} until {}\n", policy.scale->millionths / 1e6,
+                          format_time(policy.scale->expires_s));
+    }
     for (const Tier& tier : policy.tiers) {
       text += fmt::format("\n[[policy.tier]]\nname = {}\n", quoted(tier.name));
       text += write_numbers(tier.numbers, algorithm);
+    }
+    for (const Override& override : policy.overrides) {
+      text += fmt::format("\n[[policy.override]]\nkey = {}\n", quoted(override.key));
+      if (!override.tier.empty()) text += fmt::format("tier = {}\n", quoted(override.tier));
+      text += write_numbers(override.numbers, algorithm);
+      if (override.expires_s != 0) {
+        text += fmt::format("expires = {}\n", format_time(override.expires_s));
+      }
     }
   }
   return text;

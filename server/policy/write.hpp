@@ -12,5 +12,6 @@ namespace pail::policy {
 [[nodiscard]] std::string quoted(std::string_view text);
 
 [[nodiscard]] Numbers numbers_of(const engine::PolicySpec& spec);
+[[nodiscard]] Definition definition_of(const engine::PolicySpec& spec);
 
 }  // namespace pail::policy

@@ -296,11 +296,11 @@ TEST_CASE("the stale-word rule lowers only what the limit cannot have written") 
   const Ticks now = 100 * kSecond;
   constexpr Ticks kSlack = 1000;
   const Word ceiling = now + 60 * kSecond;
-  CHECK(lowered_stale_word(limit, 0, now, kSlack) == 0);
-  CHECK(lowered_stale_word(limit, ceiling, now, kSlack) == 0);
-  CHECK(lowered_stale_word(limit, ceiling + kSlack, now, kSlack) == 0);
-  CHECK(lowered_stale_word(limit, ceiling + kSlack + 1, now, kSlack) == ceiling);
-  CHECK(lowered_stale_word(limit, now + 3600 * kSecond, now, kSlack) == ceiling);
+  CHECK(lowered_stale_word(limit, limit.tolerance, 0, now, kSlack) == 0);
+  CHECK(lowered_stale_word(limit, limit.tolerance, ceiling, now, kSlack) == 0);
+  CHECK(lowered_stale_word(limit, limit.tolerance, ceiling + kSlack, now, kSlack) == 0);
+  CHECK(lowered_stale_word(limit, limit.tolerance, ceiling + kSlack + 1, now, kSlack) == ceiling);
+  CHECK(lowered_stale_word(limit, limit.tolerance, now + 3600 * kSecond, now, kSlack) == ceiling);
 }
 
 TEST_CASE("reset forgets debt and leaves an idle word alone") {

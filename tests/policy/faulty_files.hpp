@@ -136,6 +136,23 @@ inline constexpr FaultyFile kFaultyFiles[] = {
     {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.tier]]\nname = \"g\"\n[[policy.tier]]\nname = \"g\"\n", 6, "one of this name in line 4", "leave one out"},
     {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[policy.tier]\nname = \"g\"\n", 4, "tier is a table", "begins with [[policy.tier]]"},
     {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\ntier = \"gold\"\n", 4, "tier is text", "begins with [[policy.tier]]"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\nmode = \"dry\"\n", 4, "\"dry\" is no mode", "enforce, shadow or off"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\nmode = false\n", 4, "mode is true or false", "text in quotes: mode"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\npercent = 101\n", 4, "percent is 101", "from 0 to 100"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\npercent = \"10\"\n", 4, "percent is text", "without quotes"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\ntier = \"g\"\n", 4, "it has no key", "key = \"alice\""},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"\"\nrate = \"5/s\"\n", 4, "a key has", "1 to 1024 bytes"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = 5\nrate = \"5/s\"\n", 5, "key is a whole number", "text in quotes"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\n", 4, "it says nothing", "rate = \"100/s\""},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\ntier = \"gold\"\n", 4, "the policy has no tier \"gold\"", "write numbers instead"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\ntier = \"gold\"\nrate = \"1/s\"\n", 4, "a tier and numbers", "leave one of the two out"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\nalgorithm = \"fixed\"\n", 4, "an override has the algorithm", "leave them out"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\nrate = \"1/s\"\nexpires = \"tomorrow\"\n", 7, "expires is text", "2026-12-24T18:00:00Z"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\nrate = \"1/s\"\nexpires = 2026-12-24T18:00:00\n", 7, "expires is a date or a time", "its offset"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\nrate = \"1/s\"\nuntil = 5\n", 7, "\"until\" is no key", "known are key, tier, expires"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\nrate = \"2/s\"\n", 7, "there is one in line 4", "leave one out"},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"k\"\nlimit = 5\n", 4, "are for windows and permits", "rate = \"100/s\""},
+    {"[[policy]]\nname = \"a\"\nrate = \"1/s\"\n[[policy.override]]\nkey = \"kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk\"\nrate = \"1/s\"\n", 4, "a key has", "1 to 1024 bytes"},
 };
 // clang-format on
 

@@ -42,9 +42,19 @@ lease = "200ms/25%"
 [[policy.tier]]
 name = "gold"
 rate = "1000/s"
+[[policy.override]]
+key = "al\"ice"
+tier = "gold"
+[[policy.override]]
+key = "mallory"
+rate = "5/s"
+reserve = 0
+expires = 2026-12-24T18:00:00+01:00
 
 [[policy]]
 name = "jobs"
+mode = "shadow"
+percent = 10
 algorithm = "leaky_bucket"
 rate = "3/250ms"
 max_wait = "2s"
@@ -64,8 +74,9 @@ limit = 10
 ttl = "30s"
 )");
   REQUIRE(file.settings.size() == 3);
-  const auto specs = to_specs(file.policies);
-  REQUIRE(specs);
+  const auto list = to_list(file.policies, 0);
+  REQUIRE(list);
+  const auto* const specs = &list->policies;
   REQUIRE(specs->size() == 5);
   const auto& api = specs->at(0);
   CHECK(api.name == "api");
@@ -93,8 +104,9 @@ ttl = "30s"
   CHECK(render.max_debt == 0);
 
   // What is written reads as the same.
-  const auto again = to_specs(parse(write_policies(file.policies)).policies);
-  REQUIRE(again);
+  const auto list_again = to_list(parse(write_policies(file.policies)).policies, 0);
+  REQUIRE(list_again);
+  const auto* const again = &list_again->policies;
   REQUIRE(again->size() == specs->size());
   for (std::size_t i = 0; i < specs->size(); ++i) {
     CAPTURE(specs->at(i).name);
@@ -108,7 +120,19 @@ ttl = "30s"
     CHECK(again->at(i).max_debt == specs->at(i).max_debt);
     CHECK(again->at(i).lease == specs->at(i).lease);
     CHECK(again->at(i).identity == specs->at(i).identity);
+    CHECK(again->at(i).enforcement == specs->at(i).enforcement);
+    CHECK(again->at(i).percent == specs->at(i).percent);
   }
+  REQUIRE(list->overrides.size() == 2);
+  CHECK(list->overrides[0].key == "al\"ice");
+  CHECK(list->overrides[0].limit.rate.count == 1000);
+  CHECK(list->overrides[1].limit.rate == engine::Rate{1'000'000'000, 5, 5});
+  REQUIRE(list_again->overrides.size() == 2);
+  CHECK(list_again->overrides[1].limit.rate == engine::Rate{1'000'000'000, 5, 5});
+  const auto later = to_list(file.policies, file.policies[0].overrides[1].expires_s);
+  REQUIRE(later);
+  CHECK(later->overrides.size() == 1);
+  CHECK(format_time(next_expiry(file.policies, 0)) == "2026-12-24T17:00:00Z");
 }
 
 TEST_CASE("an empty file is a file without policies") {
