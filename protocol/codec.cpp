@@ -95,12 +95,16 @@ std::string_view fault_in_fields(const Request& request) noexcept {
     return is_plain ? "" : "STATS has no flags and no key";
   }
   if (request.op == Op::take_all) return fault_in_layers(request);
+  if (request.op == Op::policy && (request.policy != 0 || request.priority != 0 ||
+                                   request.partial || request.has_inline_limit)) {
+    return "POLICY names what it is about in its words: policy 0 and no flags";
+  }
   if (request.key.size() < kMinKeyBytes) return "the key is empty: 1 to 1024 bytes";
   if (request.key.size() > kMaxKeyBytes) return "the key is too long: 1 to 1024 bytes";
   if (request.has_inline_limit && request.policy != 0) {
     return "a request with an inline limit names policy 0";
   }
-  if (!request.has_inline_limit && request.policy == 0) {
+  if (!request.has_inline_limit && request.policy == 0 && request.op != Op::policy) {
     return "the request names neither a policy nor an inline limit";
   }
   if (request.op == Op::take && request.cost == 0) {
@@ -133,10 +137,10 @@ Decoded<Request> decode_request_slowly(Bytes frame) noexcept {
     case Op::release:
     case Op::lease:
     case Op::give_back:
+    case Op::policy:
       break;
     case Op::hello:
       return unreadable("HELLO comes once, as the first frame");
-    case Op::policy:
     case Op::goaway:
     case Op::policy_changed:
     default:  // Any byte may arrive, so this switch has more cases than the enumeration.

@@ -37,6 +37,7 @@ inline constexpr std::size_t kGrantBytes = 16;   // in a reply, its body
 inline constexpr std::size_t kLayerHeaderBytes = 12;
 inline constexpr std::size_t kLayerStateBytes = 16;
 inline constexpr std::size_t kMaxLayersBytes = kMaxLayers * (kLayerHeaderBytes + kMaxKeyBytes);
+inline constexpr std::size_t kMaxPolicyBodyBytes = 8 * 1024;  // of a POLICY reply
 inline constexpr std::uint8_t kMaxPriority = 3;
 inline constexpr std::uint8_t kNoLayer = 255;
 inline constexpr std::uint64_t kWaitForever = ~std::uint64_t{0};  // wait_ns of `never`
@@ -111,7 +112,8 @@ struct InlineLimit {
 
 // Every operation but HELLO. Of TAKE_ALL `cost` is the number of layers and `key` their bytes (see
 // read_layers() in codec.hpp). STATS names
-// the shard in `policy` and the first number wanted in `cost`.
+// the shard in `policy` and the first number wanted in `cost`; POLICY the first line wanted in
+// `cost`, and its words are in `key` with a zero byte between them.
 struct Request {
   Op op = Op::ping;
   std::uint32_t tag = 0;         // echoed in the reply; not 0, which is the server's own

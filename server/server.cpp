@@ -160,6 +160,7 @@ tl::expected<void, std::string> Server::run_shards(const Config& config) {
   options.identity.boot_id = random_boot_id();
   options.services.stats = this;
   options.services.gate = &access_;
+  options.services.desk = &desk_;
   const auto is_loopback = [](const auto& address) { return address.is_loopback; };
   options.is_local_only = std::ranges::all_of(config.listen, is_loopback) &&
                           std::ranges::all_of(config.resp, is_loopback);

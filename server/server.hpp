@@ -20,7 +20,7 @@
 #include "server/engine/engine.hpp"
 #include "server/io/listener.hpp"
 #include "server/journal.hpp"
-#include "server/policy/store.hpp"
+#include "server/policy_desk.hpp"
 #include "server/shard.hpp"
 
 namespace pail::server {
@@ -89,6 +89,7 @@ class Server final : public frontend::StatsSource {
   Access access_;
   engine::Engine engine_;
   policy::Store policies_;
+  StoreDesk desk_{policies_};
   IoDecision io_;
   struct Listening {
     io::Listener listener;

@@ -144,6 +144,18 @@ Parsed parse_arguments(int count, const char* const* words) {
   for (CLI::App* command : {&renew, &release}) {
     command->add_option("--grant", arguments.grant, "What acquire or renew printed")->required();
   }
+  auto& policy =
+      add_command(app, arguments, Action::policy, "policy",
+                  "What the server's policies are, and how they change (for "
+                  "administrators): list; show NAME; set NAME rate=200/s mode=shadow; set "
+                  "NAME reset; override NAME KEY rate=500/s for=1h; override NAME KEY "
+                  "clear; scale NAME 0.5 for=10min; reload; history; rollback VERSION; "
+                  "export");
+  policy.add_option("WORD", arguments.words, "As above")->required()->expected(1, 64);
+  auto& explain = add_command(app, arguments, Action::explain, "explain",
+                              "What would be decided for a key now, and why (for administrators)");
+  explain.add_option("POLICY", arguments.policy, "A policy of the server, by name")->required();
+  explain.add_option("KEY", arguments.key, "Whose budget")->required();
   for (CLI::App* command : {&settle, &acquire}) {
     command->add_option("--priority", arguments.priority, "0 (lowest, default) to 3")
         ->check(CLI::Range(0u, 3u));

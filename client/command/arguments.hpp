@@ -19,7 +19,9 @@ enum class Action : std::uint8_t {
   settle,
   acquire,
   renew,
-  release
+  release,
+  policy,
+  explain
 };
 
 inline constexpr int kExitAdmitted = 0;
@@ -45,6 +47,7 @@ struct Arguments {
   std::uint64_t grant = 0;             // renew, release
   std::uint32_t actual = 0;            // settle: what the cost turned out to be
   std::vector<std::string> layers;     // take-all: POLICY=KEY or POLICY*COST=KEY
+  std::vector<std::string> words;      // policy: what to do
   std::uint32_t shard = 0;             // stats: 0 for all together
   std::chrono::milliseconds watch{0};  // stats: again and again; 0: once
 };

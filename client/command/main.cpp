@@ -118,10 +118,30 @@ int release(const Arguments& arguments, pail::Client& client, const pail::Limit&
   return decision->granted == 0 ? pail::command::kExitRefused : pail::command::kExitAdmitted;
 }
 
+int show_policy(const Arguments& arguments, pail::Client& client) {
+  const auto result = client.policy(arguments.words);
+  if (!result) return answer(arguments, result.error());
+  std::fputs(
+      arguments.json ? (pail::command::json_of(*result) + "\n").c_str() : result->text.c_str(),
+      stdout);
+  return pail::command::kExitAdmitted;
+}
+
+// The policy as the server has it, and what it would answer.
+int explain(const Arguments& arguments, pail::Client& client, const pail::Limit& limit,
+            const pail::CallOptions& call) {
+  const std::vector<std::string> words{"explain", arguments.policy, arguments.key};
+  const auto result = client.policy(words);
+  if (!result) return answer(arguments, result.error());
+  if (!arguments.json) std::fputs(result->text.c_str(), stdout);
+  return answer(arguments, client.peek(limit, arguments.key, call));
+}
+
 int run(const Arguments& arguments) {
   pail::Result<pail::Limit> limit = pail::Limit::policy("");
   const bool needs_limit = arguments.action != Action::ping && arguments.action != Action::stats &&
-                           arguments.action != Action::take_all;
+                           arguments.action != Action::take_all &&
+                           arguments.action != Action::policy;
   if (needs_limit) limit = limit_of(arguments);
   if (!limit) return answer(arguments, limit.error());
 
@@ -163,6 +183,15 @@ int run(const Arguments& arguments) {
       return answer(arguments, client->renew(*limit, arguments.key, arguments.grant, call));
     case Action::release:
       return release(arguments, *client, *limit, call);
+    case Action::policy:
+      return show_policy(arguments, *client);
+    case Action::explain: {
+      pail::CallOptions peek = call;
+      peek.cost = 1;
+      Arguments as_peek = arguments;
+      as_peek.action = Action::peek;
+      return explain(as_peek, *client, *limit, peek);
+    }
   }
   return pail::command::kExitError;
 }

@@ -179,6 +179,17 @@ std::string json_of(const ServerStats& stats) {
   return dump(Json{{"shards", stats.shards}, {"counters", counters}, {"gauges", gauges}});
 }
 
+std::string json_of(const PolicyAnswer& answer) {
+  Json lines = Json::array();
+  std::string_view rest = answer.text;
+  while (!rest.empty()) {
+    const std::size_t size = std::min(rest.find('\n'), rest.size());
+    lines.push_back(std::string(rest.substr(0, size)));
+    rest.remove_prefix(std::min(size + 1, rest.size()));
+  }
+  return dump(Json{{"version", answer.version}, {"lines", lines}});
+}
+
 std::string json_of_reset() {
   return dump(Json{{"reset", true}});
 }

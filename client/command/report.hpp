@@ -35,6 +35,7 @@ struct WrittenLayer {
 [[nodiscard]] std::string text_of(const ServerStats& stats, const ServerStats* before = nullptr,
                                   std::chrono::nanoseconds since = {});
 [[nodiscard]] std::string json_of(const ServerStats& stats);
+[[nodiscard]] std::string json_of(const PolicyAnswer& answer);
 [[nodiscard]] std::string json_of_reset();
 [[nodiscard]] std::string json_of_ping(std::chrono::nanoseconds round_trip);
 

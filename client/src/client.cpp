@@ -154,6 +154,49 @@ Result<ServerStats> Client::stats(std::uint32_t shard, const CallOptions& option
   return stats;
 }
 
+Result<PolicyAnswer> Client::policy(std::span<const std::string> words,
+                                    const CallOptions& options) {
+  std::string key;
+  for (const std::string& word : words) {
+    if (word.find('\0') != std::string::npos) {
+      return internal::bad_argument("a word has a zero byte");
+    }
+    if (&word != words.data()) key += '\0';
+    key += word;
+  }
+  if (key.empty() || key.size() > protocol::kMaxKeyBytes) {
+    return internal::bad_argument("the words have 1 to 1024 bytes in all");
+  }
+  PolicyAnswer result;
+  std::uint32_t lines = 0;
+  for (std::uint32_t remaining = 1; remaining != 0;) {
+    protocol::Request request;
+    request.op = protocol::Op::policy;
+    request.cost = lines;
+    request.key = protocol::as_body(key);
+    const auto answer = parts_->ask(request, options);
+    if (!answer) return tl::unexpected(answer.error());
+    const protocol::Reply& reply = answer->reply;
+    if (reply.status != protocol::Status::ok) {
+      return tl::unexpected(internal::refusal_to_decide(*answer, parts_->address, nullptr));
+    }
+    if (lines != 0 && reply.limit != result.version) {
+      return tl::unexpected(
+          Error{ErrorCode::overloaded, "the policies changed while they were read: ask again"});
+    }
+    if (reply.granted == 0 && reply.remaining != 0) {
+      parts_->supervisor->abandon();
+      return tl::unexpected(
+          Error{ErrorCode::protocol_error, parts_->address + ": the server's answer has no end"});
+    }
+    result.version = reply.limit;
+    result.text += answer->text;
+    lines += reply.granted;
+    remaining = reply.remaining;
+  }
+  return result;
+}
+
 ClientCounters Client::counters() const noexcept {
   return parts_ != nullptr ? parts_->read_counters() : ClientCounters{};
 }

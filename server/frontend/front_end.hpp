@@ -7,6 +7,7 @@
 #include "server/engine/ticks.hpp"
 #include "server/frontend/gate.hpp"
 #include "server/frontend/grant_ledger.hpp"
+#include "server/frontend/policy_desk.hpp"
 #include "server/frontend/stats_source.hpp"
 
 namespace pail::frontend {
@@ -36,6 +37,7 @@ struct Services {
   const StatsSource* stats = nullptr;
   const Gate* gate = nullptr;  // without one everybody may do everything
   std::uint32_t most_grants = GrantLedger::kCapacity;  // unsettled, of all connections
+  PolicyDesk* desk = nullptr;
 };
 
 // What is to become of the connection.

@@ -95,8 +95,10 @@ Outcome Native::receive(NativeSession& session, protocol::Bytes chunk, const Now
       break;
     }
     if (group_.single) [[unlikely]] {
-      const bool is_answered = group_.single->op == Op::stats
-                                   ? answer_stats(*group_.single, replies)
+      const Op op = group_.single->op;
+      const bool is_answered = op == Op::stats ? answer_stats(*group_.single, replies)
+                               : op == Op::policy
+                                   ? answer_policy(session, *group_.single, replies)
                                    : answer_single(session, *group_.single, now, replies);
       if (!is_answered) return Outcome::out_of_memory;
     }

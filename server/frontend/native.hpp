@@ -138,6 +138,8 @@ class Native {
     return gives_back ? Status::ok : Status::overloaded;
   }
   static void tell(const engine::Decision& decision, protocol::Reply& reply) noexcept;
+  [[nodiscard]] bool answer_policy(const NativeSession& session, const protocol::Request& request,
+                                   ReplyQueue& replies) noexcept;
   [[nodiscard]] bool answer_stats(const protocol::Request& request, ReplyQueue& replies) noexcept;
   [[nodiscard]] Outcome refuse(const protocol::DecodeError& error, ReplyQueue& replies) noexcept;
 

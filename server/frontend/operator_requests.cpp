@@ -8,6 +8,8 @@ namespace {
 using protocol::Status;
 
 static_assert(protocol::kReplyHeaderBytes + protocol::kMaxStatsBodyBytes <= ReplyBlock::kRoomBytes);
+static_assert(protocol::kReplyHeaderBytes + protocol::kMaxPolicyBodyBytes <=
+              ReplyBlock::kRoomBytes);
 
 }  // namespace
 
@@ -35,6 +37,40 @@ void Native::say_goodbye(ReplyQueue& replies) noexcept {
   goaway.op = protocol::Op::goaway;
   const auto room = replies.room(protocol::kReplyHeaderBytes, pool_);
   if (!room.empty()) replies.append(protocol::encode(goaway, room));
+}
+
+// Counts with STATS: its page is as large.
+bool Native::answer_policy(const NativeSession& session, const protocol::Request& request,
+                           ReplyQueue& replies) noexcept {
+  protocol::Reply reply;
+  reply.op = request.op;
+  reply.tag = request.tag;
+  const auto room =
+      replies.room(protocol::kReplyHeaderBytes + protocol::kMaxPolicyBodyBytes, pool_);
+  if (room.empty()) return false;
+  if (!session.permission_.is_admin) {
+    reply.status = Status::unauthorized;
+    reply.body = protocol::as_body("POLICY is for administrators only");
+  } else if (stats_left_ == 0) {
+    reply.status = Status::overloaded;
+    reply.body = protocol::as_body("too many POLICY at once: wait for the answers");
+  } else if (services_.desk == nullptr) {
+    reply.status = Status::not_supported;
+    reply.body = protocol::as_body("the policies of this server cannot be changed");
+  } else {
+    --stats_left_;
+    const auto page = room.subspan(protocol::kReplyHeaderBytes, protocol::kMaxPolicyBodyBytes);
+    const auto answer = services_.desk->ask(protocol::as_text(request.key), request.cost, page);
+    reply.status = answer.is_done ? Status::ok : Status::bad_request;
+    reply.granted = answer.lines;
+    reply.remaining = answer.remaining;
+    reply.limit = answer.version;
+    reply.body = page.first(answer.bytes);
+  }
+  counters_.add(count_of(reply.status));
+  counters_.add(NativeCount::frames);
+  replies.append(protocol::encode(reply, room));
+  return true;
 }
 
 // As many numbers as a page holds, encoded in place behind the header.

@@ -131,6 +131,10 @@ class NativeRun {
         !protocol::has_expired(request->expires_us, static_cast<std::uint32_t>(now.us))) {
       return expect_stats(*request), true;
     }
+    if (request->op == protocol::Op::policy &&
+        !protocol::has_expired(request->expires_us, static_cast<std::uint32_t>(now.us))) {
+      return expect_no_policies(*request), true;
+    }
     const auto reply = protocol::decode_reply(next_reply());
     require(reply.has_value(), "a reply that cannot be read");
     protocol::Reply expected = model_.expected(*request, now);
@@ -175,6 +179,15 @@ class NativeRun {
   }
 
   // So many pages a chunk, each as full as it may be, and the numbers that were asked for.
+  // There is nobody here to ask about policies.
+  void expect_no_policies(const protocol::Request& request) {
+    const auto reply = protocol::decode_reply(next_reply());
+    require(reply && reply->op == request.op && reply->tag == request.tag, "the answer to POLICY");
+    require(reply->status ==
+                (stats_left_ == 0 ? protocol::Status::overloaded : protocol::Status::not_supported),
+            "an answer of nobody");
+  }
+
   void expect_stats(const protocol::Request& request) {
     using protocol::Status;
     const auto reply = protocol::decode_reply(next_reply());

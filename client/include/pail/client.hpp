@@ -173,6 +173,12 @@ class Client {
   // One round trip; its duration.
   [[nodiscard]] Result<std::chrono::nanoseconds> ping(const CallOptions& options = {});
 
+  // Asks about policies, or changes them: {"list"}, {"show", "api"}, {"set", "api", "rate=200/s"},
+  // ... as `pail policy` does; see docs/operations.md. At most 1,024 bytes, and no zero byte, in
+  // all. Errors: as take(), bad_argument with what the server says is wrong, unauthorized.
+  [[nodiscard]] Result<PolicyAnswer> policy(std::span<const std::string> words,
+                                            const CallOptions& options = {});
+
   // What the server counts: all shards together, or the n-th (from 1). A page is a round trip, and
   // they are read one after another; the deadline is for each.
   [[nodiscard]] Result<ServerStats> stats(std::uint32_t shard = 0, const CallOptions& options = {});

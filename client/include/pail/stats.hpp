@@ -18,6 +18,12 @@ struct Stat {
   std::uint64_t value = 0;
 };
 
+// What a server answers about its policies, to those who may administer it.
+struct PolicyAnswer {
+  std::string text;           // lines, for people; of "show" and "export": TOML
+  std::uint32_t version = 0;  // of the policies in force
+};
+
 struct ServerStats {
   std::vector<Stat> numbers;  // in the server's order
   std::uint32_t shards = 0;   // threads that serve

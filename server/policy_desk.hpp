@@ -1,0 +1,33 @@
+// The words of `pail policy`, answered from the store of policies.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "server/frontend/policy_desk.hpp"
+#include "server/policy/store.hpp"
+
+namespace pail::server {
+
+class StoreDesk final : public frontend::PolicyDesk {
+ public:
+  explicit StoreDesk(policy::Store& store) : store_(store) {}
+
+  [[nodiscard]] Answer ask(std::string_view words, std::uint32_t skip,
+                           protocol::Buffer page) noexcept override;
+
+  // The whole answer, or what is wrong and what would be right.
+  [[nodiscard]] policy::Parsed<std::string> answer(const std::vector<std::string>& words);
+
+ private:
+  [[nodiscard]] policy::Parsed<policy::Definition> find(const std::string& name) const;
+  [[nodiscard]] std::string list() const;
+  [[nodiscard]] std::string history() const;
+  [[nodiscard]] policy::Parsed<std::string> explain(const std::string& of,
+                                                    const std::string& key) const;
+
+  policy::Store& store_;
+};
+
+}  // namespace pail::server
