@@ -26,8 +26,9 @@ void tell_state(Decision& decision, const TokenBucket& limit, std::uint8_t prior
   decision.reset_ns = ns_rounded_up(reset_after(word, now));
 }
 
-void answer(Decision& decision, const TokenBucket& limit, const Ask& ask, const Step& step,
-            const Seen& seen) noexcept {
+[[gnu::always_inline]] inline void answer(Decision& decision, const TokenBucket& limit,
+                                          const Ask& ask, const Step& step,
+                                          const Seen& seen) noexcept {
   const bool admitted = step.verdict == Verdict::admitted;
   decision.verdict = step.verdict;
   decision.granted = step.granted;
@@ -139,9 +140,16 @@ void Worker::Impl::answer_full(const Ask& ask, Decision& decision) const noexcep
 [[gnu::always_inline]] inline void Worker::Impl::take_from(const Plan& plan, const Ask& ask,
                                                            Ticks now, Decision& decision) noexcept {
   Take take{plan.limit, ask};
+  if (!engine.table.update_near(plan.hash, now, take)) [[unlikely]]
+    return take_from_afar(plan, ask, now, decision);
+  answer(decision, *plan.limit, ask, take.step, take.seen);
+}
+
+[[gnu::noinline]] void Worker::Impl::take_from_afar(const Plan& plan, const Ask& ask, Ticks now,
+                                                    Decision& decision) noexcept {
+  Take take{plan.limit, ask};
   const Outcome outcome = engine.table.update(participant, plan.hash, Access::insert, now, take);
-  if (outcome == Outcome::full) [[unlikely]]
-    return answer_full(ask, decision);
+  if (outcome == Outcome::full) return answer_full(ask, decision);
   answer(decision, *plan.limit, ask, take.step, take.seen);
 }
 

@@ -18,8 +18,8 @@ namespace pail::engine {
 static_assert(std::endian::native == std::endian::little, "words are loaded as they lie in memory");
 
 struct Hash128 {
-  std::uint64_t first = 0;  // bytes 0-7 of the result, little-endian
-  std::uint64_t second = 0;
+  std::uint64_t first;  // bytes 0-7 of the result, little-endian
+  std::uint64_t second;
   friend bool operator==(const Hash128&, const Hash128&) = default;
 };
 

@@ -155,6 +155,12 @@ class Table {
   Outcome update(Participant& participant, KeyHash hash, Access access, Clock&& clock,
                  Decide&& decide) noexcept;
 
+  // The way that nearly all of them take, by itself. Nothing: it is not this key's way now, nothing
+  // was written, and update() is to be asked. For who decides most: what this is given stays in
+  // registers, where update() may have to hand it on.
+  template <class Clock, class Decide>
+  std::optional<Outcome> update_near(KeyHash hash, Clock&& clock, Decide&& decide) noexcept;
+
   // Background work, at most 512 slots of it: visits segments at a pace of once in kSweepTicks, and
   // migrates those that are mostly idle. True if more is due at this clock.
   bool sweep(Participant& participant, Ticks clock) noexcept;

@@ -196,8 +196,8 @@ class Walk {
 // Then two lines of memory are enough: the segment's pointer, and the slot.
 template <class Traits>
 template <class Clock, class Decide>
-inline Outcome Table<Traits>::update(Participant& participant, KeyHash hash, Access access,
-                                     Clock&& clock, Decide&& decide) noexcept {
+[[gnu::always_inline]] inline std::optional<Outcome> Table<Traits>::update_near(
+    KeyHash hash, Clock&& clock, Decide&& decide) noexcept {
   const Ticks old_floor = Traits::flaw() == Flaw::near_floor_first ? floor() : 0;
   // Acquire: pairs with the CAS in migrate() or open_segment() that put the array here.
   const ArrayRef at{segments_[segment_of(hash)].load(std::memory_order_acquire)};
@@ -225,6 +225,15 @@ inline Outcome Table<Traits>::update(Participant& participant, KeyHash hash, Acc
         }
     }
   }
+  return std::nullopt;
+}
+
+template <class Traits>
+template <class Clock, class Decide>
+inline Outcome Table<Traits>::update(Participant& participant, KeyHash hash, Access access,
+                                     Clock&& clock, Decide&& decide) noexcept {
+  if (const auto outcome = update_near(hash, clock, decide)) [[likely]]
+    return *outcome;
   return update_slowly(participant, hash, access, clock, decide);
 }
 

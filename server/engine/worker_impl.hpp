@@ -142,6 +142,7 @@ struct Worker::Impl {
                           SipMessage& identity) noexcept;
   void execute(const Request& request, const Plan& plan, Ticks now, Decision& decision) noexcept;
   void take_from(const Plan& plan, const Ask& ask, Ticks now, Decision& decision) noexcept;
+  void take_from_afar(const Plan& plan, const Ask& ask, Ticks now, Decision& decision) noexcept;
   void answer_full(const Ask& ask, Decision& decision) const noexcept;
   Ticks reset_word(KeyHash hash, Ticks now) noexcept;
   void reset_key(const Plan& plan, std::uint8_t priority, Ticks now, Decision& decision) noexcept;
