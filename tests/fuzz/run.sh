@@ -22,7 +22,7 @@ fuzz() {
   local name=$1 work=$found/$1
   mkdir -p "$work"
   # The first directory collects what is new, so that the next run goes on from there.
-  "$build/bin/fuzz_$name" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+  "$build/bin/fuzz_$name" -max_total_time="$seconds" -max_len=4096 -timeout=60 -rss_limit_mb=2048 \
     -print_final_stats=1 -artifact_prefix="$found/$name-" "$work" "$build/corpus/$name" \
     >"$found/$name.log" 2>&1
 }
