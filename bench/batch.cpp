@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <numeric>
 #include <string_view>
@@ -71,21 +72,6 @@ TextRequest text_request(const LoadOptions& options, std::string_view key) {
   return request;
 }
 
-// The request without its key.
-protocol::Request plain_request(const LoadOptions& options) {
-  protocol::Request request;
-  request.op = options.mix.op_of(0);
-  request.tag = 1;
-  request.cost = options.cost;
-  if (options.policy.empty()) {
-    request.has_inline_limit = true;
-    request.inline_limit = options.limit;
-  } else {
-    request.policy = protocol::policy_id(options.policy);
-  }
-  return request;
-}
-
 }  // namespace
 
 FrameTemplate::FrameTemplate(const LoadOptions& options)
@@ -97,25 +83,66 @@ FrameTemplate::FrameTemplate(const LoadOptions& options)
   if (!is_native_) {
     const TextRequest request = text_request(options, key);
     const auto bytes = protocol::as_body(request.text);
-    bytes_.assign(bytes.begin(), bytes.end());
-    key_end_ = request.key_end;
-    second_key_end_ = request.second_key_end;
+    single_.bytes.assign(bytes.begin(), bytes.end());
+    single_.key_ends.push_back(request.key_end);
+    if (request.second_key_end != 0) single_.key_ends.push_back(request.second_key_end);
     return;
   }
-  protocol::Request request = plain_request(options);
-  request.key = protocol::as_body(key);
-  bytes_.resize(protocol::kMaxRequestBytes);
-  bytes_.resize(protocol::encode(request, bytes_));
-  key_end_ = bytes_.size();
+  const std::uint32_t layered = options.mix.percent_of(Op::take_all);
+  if (layered != OpMix::kSlots) {
+    single_.bytes.resize(protocol::kMaxRequestBytes);
+    single_.bytes.resize(write_request(options, Op::take, 1, key, options.cost, single_.bytes));
+    single_.key_ends.push_back(single_.bytes.size());
+  }
+  if (layered != 0) {
+    layered_.bytes.resize(protocol::kMaxFrameBytes);
+    layered_.bytes.resize(
+        write_request(options, Op::take_all, 1, key, options.cost, layered_.bytes));
+    const std::size_t layer_bytes = protocol::kLayerHeaderBytes + key.size();
+    for (std::size_t i = options.layers.size() + 1; i-- > 0;) {
+      layered_.key_ends.push_back(layered_.bytes.size() - i * layer_bytes);
+    }
+  }
+  are_sizes_mixed_ = !single_.bytes.empty() && !layered_.bytes.empty();
+}
+
+std::size_t FrameTemplate::write(std::byte* frame, std::uint32_t tag,
+                                 std::uint32_t key) const noexcept {
+  const Op op = mix_.op_of(tag);
+  const Layout& layout = op == Op::take_all ? layered_ : single_;
+  std::memcpy(frame, layout.bytes.data(), layout.bytes.size());
+  write_keys(layout, frame, key);
+  protocol::wire::store<std::uint32_t>(frame + protocol::request_at::kTag, tag);
+  frame[protocol::request_at::kOp] = static_cast<std::byte>(op);
+  return layout.bytes.size();
 }
 
 std::size_t write_request(const LoadOptions& options, protocol::Op op, std::uint32_t tag,
                           std::string_view key, std::uint32_t cost, protocol::Buffer out) noexcept {
-  protocol::Request request = plain_request(options);
+  protocol::Request request;
   request.op = op;
   request.tag = tag;
   request.cost = cost;
   request.key = protocol::as_body(key);
+  if (op == Op::take_all) {
+    std::array<protocol::Layer, protocol::kMaxLayers> layers;
+    std::size_t count = 0;
+    layers[count++] = {protocol::policy_id(options.policy), cost, request.key};
+    for (const std::string& policy : options.layers) {
+      layers[count++] = {protocol::policy_id(policy), cost, request.key};
+    }
+    std::array<std::byte, protocol::kMaxFrameBytes> bytes;
+    const std::size_t size = protocol::encode(std::span(layers).first(count), bytes);
+    request.cost = static_cast<std::uint32_t>(count);
+    request.key = std::span(bytes).first(size);
+    return protocol::encode(request, out);
+  }
+  if (options.policy.empty()) {
+    request.has_inline_limit = true;
+    request.inline_limit = options.limit;
+  } else {
+    request.policy = protocol::policy_id(options.policy);
+  }
   return protocol::encode(request, out);
 }
 
@@ -196,21 +223,24 @@ bool ReplyChecker::check_one(const std::byte* at, StatusCounts& counts,
   const auto status = static_cast<std::uint8_t>(wrong_prefix_ >> kStatusShift);
   const Op op = mix_.op_of(tag_);
   if (static_cast<std::uint8_t>(wrong_prefix_ >> kOpShift) != static_cast<std::uint8_t>(op)) {
-    return fail(op == Op::take ? "is not one to a TAKE" : "is not one to a PEEK");
+    return fail("is one to another operation");
   }
   if (static_cast<std::uint32_t>(wrong_prefix_ >> kTagShift) != tag_) {
     return fail("is out of order: it carries another request's tag");
   }
   if (status >= protocol::kStatusCount) return fail("has an unknown status");
-  if (protocol::is_decision(static_cast<Status>(status)) && size != kReplyHeaderBytes) {
+  const bool may_have_body = op == Op::lease || op == Op::take_all;
+  if (protocol::is_decision(static_cast<Status>(status)) && size != kReplyHeaderBytes &&
+      !may_have_body) {
     return fail("is a decision with a body");
   }
   ++counts.of[status];
   if (outcomes != nullptr) {
     const auto decided = static_cast<Status>(status);
-    const bool is_taken = decided == Status::ok && op == Op::take;
+    const bool is_taken = decided == Status::ok && op != Op::peek;
     const auto granted = protocol::wire::load<std::uint32_t>(at + protocol::reply_at::kGranted);
-    outcomes->push_back({decided, is_taken ? granted : 0});
+    const std::uint32_t shares = op == Op::take_all ? layers_ : 1;  // all gave as much
+    outcomes->push_back({decided, is_taken ? granted / shares : 0});
   }
   tag_ = next_tag(tag_);
   return true;

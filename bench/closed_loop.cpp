@@ -61,8 +61,8 @@ class ClosedLoop final : public Loop {
     for (Wire& wire : wires_) {
       wire.sending.resize(options_.pipeline * frame_.size_bytes());
       for (std::uint32_t i = 0; i < options_.pipeline; ++i) {
-        std::memcpy(wire.sending.data() + i * frame_.size_bytes(), frame_.bytes().data(),
-                    frame_.size_bytes());
+        std::memcpy(wire.sending.data() + i * frame_.bytes().size(), frame_.bytes().data(),
+                    frame_.bytes().size());
       }
     }
     if (!options_.is_audited) return;
@@ -88,20 +88,19 @@ class ClosedLoop final : public Loop {
     if (options_.is_audited) {
       for (std::uint32_t i = 0; i < size; ++i) {
         batch.keys[i] = keys_.next();
-        frame_.fill(at, batch.next_tag, batch.keys[i]);
+        at += frame_.fill(at, batch.next_tag, batch.keys[i]);
         batch.next_tag = next_tag(batch.next_tag);
-        at += frame_.size_bytes();
       }
     } else {
       for (std::uint32_t i = 0; i < size; ++i) {
-        frame_.fill(at, batch.next_tag, keys_.next());
+        at += frame_.fill(at, batch.next_tag, keys_.next());
         batch.next_tag = next_tag(batch.next_tag);
-        at += frame_.size_bytes();
       }
     }
     io_uring_sqe* entry = ring_.next_entry();
     io_uring_prep_send(entry, static_cast<int>(slot), wire.sending.data(),
-                       size * frame_.size_bytes(), MSG_WAITALL | MSG_NOSIGNAL);
+                       static_cast<std::size_t>(at - wire.sending.data()),
+                       MSG_WAITALL | MSG_NOSIGNAL);
     // Only a failed send completes: a good one is proved by its replies, before which the batch is
     // not written again.
     entry->flags |= IOSQE_FIXED_FILE | IOSQE_CQE_SKIP_SUCCESS;

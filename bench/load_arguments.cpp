@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <cstdlib>
 #include <pail/token.hpp>
 #include <random>
@@ -106,7 +108,24 @@ void read_keys(const LoadArguments& arguments, LoadOptions& options) {
   }
   options.mix = need(parse_mix(arguments.mix), "--mix");
   if (!options.target.is_native() && !options.mix.is_takes_only()) {
-    throw BadArguments("--mix: only Pail can look without taking");
+    throw BadArguments("--mix: only Pail has other operations than take");
+  }
+  const bool has_layers = options.mix.has(protocol::Op::take_all);
+  if ((has_layers || options.mix.has(protocol::Op::lease)) && options.policy.empty()) {
+    throw BadArguments("--mix: leases and layers are by --policy, not by --rate");
+  }
+  if (has_layers != !options.layers.empty()) {
+    throw BadArguments(has_layers ? "--mix: layers want a second policy, by --layer"
+                                  : "--layer: --mix has no layers");
+  }
+  if (options.layers.size() >= protocol::kMaxLayers) {
+    throw BadArguments(fmt::format("--layer: at most {}, with --policy {} layers in all",
+                                   protocol::kMaxLayers - 1, protocol::kMaxLayers));
+  }
+  for (auto layer = options.layers.begin(); layer != options.layers.end(); ++layer) {
+    if (*layer == options.policy || std::find(options.layers.begin(), layer, *layer) != layer) {
+      throw BadArguments(fmt::format("--layer: {} is there twice", *layer));
+    }
   }
 }
 

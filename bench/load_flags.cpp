@@ -65,8 +65,12 @@ void add_work_flags(CLI::App& app, LoadArguments& a) {
   app.add_option("--cost", o.cost, "Tokens a request")
       ->check(CLI::Range(1u, ~0u))
       ->capture_default_str();
-  app.add_option("--mix", a.mix, "Operations: take, peek, or shares, as take:90,peek:10")
+  app.add_option("--mix", a.mix,
+                 "Operations: take, peek, lease, layers, or shares, as take:90,peek:10")
       ->capture_default_str();
+  app.add_option("--layer", o.layers,
+                 "Another policy that layers take from, besides --policy and by the same key; may "
+                 "be given seven times");
   app.add_option("--seed", a.seed, "Of the random keys; drawn and reported if not given")
       ->check(protocol::fault_in_whole_number);
 }

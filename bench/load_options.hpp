@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bench/key_source.hpp"
 #include "bench/op_mix.hpp"
@@ -41,6 +42,7 @@ struct LoadOptions {
   std::string rate_text;  // as given, for the report
   std::uint32_t cost = 1;
   OpMix mix;
+  std::vector<std::string> layers;     // further policies that a `layers` request takes from
   Arrival arrival;                     // closed: the next batch when the last was answered
   std::shared_ptr<const Trace> trace;  // where the arrival is by trace
   bool is_audited = false;             // remember every token that was granted

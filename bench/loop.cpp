@@ -73,7 +73,8 @@ tl::expected<void, std::string> Loop::open_connection(std::uint32_t slot) {
     if (auto greeted = say_hello(wire.socket, options_.token); !greeted) {
       return tl::unexpected(fmt::format("{}: {}", options_.server.text, greeted.error()));
     }
-    wire.replies = std::make_unique<ReplyChecker>(1, options_.mix);
+    wire.replies = std::make_unique<ReplyChecker>(
+        1, options_.mix, static_cast<std::uint32_t>(options_.layers.size() + 1));
   } else {
     wire.replies = std::make_unique<TextReplies>(options_);
   }

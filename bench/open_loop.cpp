@@ -154,13 +154,14 @@ class OpenLoop final : public Loop {
     const std::size_t before = queue.waiting.size();
     if (options_.trace == nullptr) {
       queue.waiting.resize(before + frame_.size_bytes());
-      std::memcpy(queue.waiting.data() + before, frame_.bytes().data(), frame_.size_bytes());
+      std::memcpy(queue.waiting.data() + before, frame_.bytes().data(), frame_.bytes().size());
       const std::uint32_t key = keys_.next();
-      frame_.fill(queue.waiting.data() + before, queue.next_tag, key);
+      const std::size_t size = frame_.fill(queue.waiting.data() + before, queue.next_tag, key);
+      queue.waiting.resize(before + size);
       return key;
     }
     const TraceEntry& entry = schedule_.entry();
-    queue.waiting.resize(before + protocol::kMaxRequestBytes);
+    queue.waiting.resize(before + protocol::kMaxFrameBytes);
     const std::size_t size =
         write_request(options_, options_.mix.op_of(queue.next_tag), queue.next_tag,
                       options_.trace->keys[entry.key], entry.cost,

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <vector>
 
 namespace pail::bench {
@@ -85,6 +86,55 @@ TEST_CASE("a filled frame is the request that was asked for") {
     CHECK(request->policy == protocol::policy_id("api"));
     CHECK(text(request->key) == "eef");
   }
+  SUBCASE("layers among takes: each frame is whole, whatever was there before") {
+    options.policy = "api";
+    options.layers = {"organization", "endpoint"};
+    options.mix = *parse_mix("take:50,layers:50");
+    const FrameTemplate frame(options);
+    Stream bytes(frame.size_bytes() * 2, std::byte{0xEE});
+    std::array<int, 2> seen{};
+    for (std::uint32_t tag = 1; tag <= 100; ++tag) {
+      const std::size_t size = frame.fill(bytes.data(), tag, 0xBEEF);
+      REQUIRE(size <= frame.size_bytes());
+      const auto request = protocol::decode_request(protocol::Bytes(bytes).first(size));
+      REQUIRE(request);
+      CHECK(request->tag == tag);
+      REQUIRE(request->op == options.mix.op_of(tag));
+      ++seen[request->op == Op::take_all];
+      if (request->op == Op::take) {
+        CHECK(text(request->key) == "pail-key0000beef");
+        continue;
+      }
+      std::array<protocol::Layer, protocol::kMaxLayers> layers;
+      REQUIRE(protocol::read_layers(request->key, request->cost, layers) == 3);
+      CHECK(request->cost == 3);
+      for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(layers[i].policy ==
+              protocol::policy_id(std::array{"api", "organization", "endpoint"}[i]));
+        CHECK(layers[i].cost == 3);
+        CHECK(text(layers[i].key) == "pail-key0000beef");
+      }
+    }
+    CHECK(seen == std::array{50, 50});
+  }
+}
+
+TEST_CASE("what layers were granted is what each of them gave") {
+  const OpMix mix = *parse_mix("layers");
+  protocol::Reply reply;
+  reply.op = Op::take_all;
+  reply.tag = 1;
+  reply.granted = 15;
+  Stream body(48);
+  reply.body = body;
+  Stream stream(protocol::kReplyHeaderBytes + body.size());
+  stream.resize(protocol::encode(reply, stream));
+  ReplyChecker checker(1, mix, 3);
+  StatusCounts counts;
+  std::vector<Outcome> outcomes;
+  CHECK(checker.check(stream, 1, counts, &outcomes) == 1);
+  REQUIRE(outcomes.size() == 1);
+  CHECK(outcomes[0].granted == 5);
 }
 
 TEST_CASE("good replies count by status, wherever the stream is cut") {

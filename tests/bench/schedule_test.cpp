@@ -73,18 +73,29 @@ TEST_CASE("arrival rates as users write them") {
 }
 
 TEST_CASE("mixes as users write them, and their shares") {
-  const auto peeks = [](const OpMix& mix) {
+  const auto share = [](const OpMix& mix, protocol::Op op) {
     int count = 0;
-    for (std::uint32_t tag = 1; tag <= 1000; ++tag) count += mix.op_of(tag) == protocol::Op::peek;
+    for (std::uint32_t tag = 1; tag <= 1000; ++tag) count += mix.op_of(tag) == op;
     return count;
   };
+  const auto peeks = [&](const OpMix& mix) { return share(mix, protocol::Op::peek); };
   CHECK(parse_mix("take")->is_takes_only());
   CHECK(peeks(*parse_mix("take")) == 0);
   CHECK(peeks(*parse_mix("peek")) == 1000);
   CHECK(peeks(*parse_mix("take:90,peek:10")) == 100);
   CHECK(peeks(*parse_mix("peek:37,take:63")) == 370);
   CHECK(format_mix(*parse_mix("peek:37,take:63")) == "take:63,peek:37");
-  for (const char* text : {"", "take:50", "take:90,peek:20", "take,take", "lease", "take:x", ","}) {
+  const auto all = parse_mix("layers:5,take:75,lease:7,peek:13");
+  REQUIRE(all);
+  CHECK(share(*all, protocol::Op::take) == 750);
+  CHECK(share(*all, protocol::Op::peek) == 130);
+  CHECK(share(*all, protocol::Op::lease) == 70);
+  CHECK(share(*all, protocol::Op::take_all) == 50);
+  CHECK(format_mix(*all) == "take:75,peek:13,lease:7,layers:5");
+  CHECK(format_mix(*parse_mix("layers")) == "layers");
+  CHECK(share(*parse_mix("layers"), protocol::Op::take_all) == 1000);
+  for (const char* text : {"", "take:50", "take:90,peek:20", "take,take", "leases",
+                           "take:90,lease:5", "take:x", ","}) {
     CAPTURE(text);
     CHECK_FALSE(parse_mix(text));
   }
