@@ -1,19 +1,16 @@
 #include "server/access.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <sstream>
 
 #include "protocol/messages.hpp"
-#include "server/faults.hpp"
+#include "protocol/regular_file.hpp"
 
 namespace pail::server {
 namespace {
@@ -98,25 +95,16 @@ tl::expected<Tokens, std::string> parse_tokens(std::string_view text, const std:
 }
 
 tl::expected<Tokens, std::string> read_token_file(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return tl::unexpected(fmt::format("{}: {}", path, words_for(errno)));
   std::string text(kMaxTokenFileBytes + 1, '\0');
-  struct stat status {};
-  const bool is_known = ::fstat(file, &status) == 0;
-  std::size_t size = 0;
-  for (ssize_t got = 1; got > 0 && size < text.size();) {
-    got = ::read(file, text.data() + size, text.size() - size);
-    size += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  const auto file = protocol::read_regular_file(path, text);
+  tl::expected<Tokens, std::string> tokens;
+  if (!file) {
+    tokens = tl::unexpected(fmt::format("{}: {}", path, file.error()));
+  } else if ((file->mode & (S_IROTH | S_IWOTH)) != 0) {
+    tokens = tl::unexpected(path + ": everybody on this machine can read or write it; chmod 600");
+  } else {
+    tokens = parse_tokens(file->text, path);
   }
-  ::close(file);
-  if (!is_known || !S_ISREG(status.st_mode)) return tl::unexpected(path + ": not a file");
-  if ((status.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-    return tl::unexpected(path + ": everybody on this machine can read or write it; chmod 600");
-  }
-  if (size > kMaxTokenFileBytes) {
-    return tl::unexpected(fmt::format("{}: larger than {} bytes", path, kMaxTokenFileBytes));
-  }
-  auto tokens = parse_tokens(std::string_view(text).substr(0, size), path);
   OPENSSL_cleanse(text.data(), text.size());
   return tokens;
 }

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <memory>
 
+#include "protocol/regular_file.hpp"
+#include "server/policy/nesting.hpp"
 #include "server/policy/section.hpp"
 #include "server/policy/write.hpp"
 
@@ -228,6 +226,7 @@ std::string format(const std::string& file, const std::vector<Fault>& faults) {
 }
 
 tl::expected<File, std::vector<Fault>> parse_file(std::string_view text) {
+  if (auto fault = fault_in_nesting(text)) return tl::unexpected(std::vector{std::move(*fault)});
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) return tl::unexpected(not_toml(parsed.error()));
   std::vector<Fault> faults;
@@ -257,20 +256,12 @@ tl::expected<File, std::vector<Fault>> parse_file(std::string_view text) {
 }
 
 Parsed<File> read_file(const std::string& path) {
-  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
-    return tl::unexpected(fmt::format("{}: it is a directory, and must be a file", path));
-  }
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
-  if (!stream || stream.bad() || text.bad()) {
-    return tl::unexpected(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  }
-  const std::string bytes = std::move(text).str();
-  if (bytes.size() > kMaxFileBytes) {
-    return tl::unexpected(fmt::format("{}: it is larger than 16 MiB", path));
-  }
-  auto file = parse_file(bytes);
+  // Not written before it is read: as much memory as the file has.
+  constexpr std::size_t kBufferBytes = kMaxFileBytes + 1;
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
+  const auto read = protocol::read_regular_file(path, {buffer.get(), kBufferBytes});
+  if (!read) return tl::unexpected(fmt::format("{}: {}", path, read.error()));
+  auto file = parse_file(read->text);
   if (!file) return tl::unexpected(format(path, file.error()));
   return std::move(*file);
 }

@@ -184,11 +184,14 @@ TEST_CASE("more mistakes than anybody reads are counted") {
   CHECK(format("p", file.error()).find("and 5 more") != std::string::npos);
 }
 
-TEST_CASE("a file that is not there") {
+TEST_CASE("a file that is not there, or cannot be read to its end") {
   const auto file = read_file("/nonexistent/pail.toml");
   REQUIRE_FALSE(file);
   CHECK(file.error().find("/nonexistent/pail.toml: cannot be read: No such file") == 0);
-  CHECK_FALSE(read_file("/tmp"));
+  CHECK(read_file("/tmp").error() == "/tmp: is a directory, not a regular file");
+  CHECK(read_file("/dev/zero").error() == "/dev/zero: is not a regular file");
+  CHECK(read_file("/proc/self/mem").error() ==
+        "/proc/self/mem: cannot be read: Input/output error");
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST_CASE("a token file that is no file is refused at once") {
   for (const std::string& path : {pipe, std::string("/dev/zero"), std::string("/dev/null")}) {
     Process paild({"--listen", "127.0.0.1:0", "--token-file", path});
     CHECK(paild.exit_code() == 2);
-    CHECK(paild.output().find(path + ": not a file") != std::string::npos);
+    CHECK(paild.output().find(path + ": is not a regular file") != std::string::npos);
   }
   ::unlink(pipe.c_str());
 }
