@@ -151,6 +151,7 @@ void Resp::increment_within(Words arguments, Writer& out) noexcept {
       return refuse(out, kSyntax);
     }
   }
+  if (request.least > request.most) return refuse(out, "ERR LBOUND is above UBOUND");
   if (is_only_new) {
     if (!request.life_ns) return refuse(out, "ERR ENX is for EX or PX");
     request.condition = CounterCondition::if_no_expiry;

@@ -19,12 +19,17 @@ namespace {
 constexpr std::int64_t kMaxCost = 0xFFFF'FFFF;
 constexpr std::size_t kWordsPerLayer = 3;
 
-// Ids have all of 64 bits, so they travel as text. 0 is nobody's.
-std::uint64_t read_id(std::string_view word) noexcept {
+constexpr std::string_view kNoGrant =
+    "ERR grant must be a number from 0 to 18446744073709551615, as ACQUIRE, RENEW or TAKE gave it";
+
+// Ids have all of 64 bits, so they travel as text. 0 is nobody's: of what was let through
+// uncounted.
+std::optional<std::uint64_t> read_id(std::string_view word) noexcept {
   std::uint64_t id = 0;
   const char* const end = word.data() + word.size();
   const auto [stopped, fault] = std::from_chars(word.data(), end, id);
-  return fault == std::errc{} && stopped == end ? id : 0;
+  if (fault != std::errc{} || stopped != end) return std::nullopt;
+  return id;
 }
 
 constexpr bool gives_back(CommandId id) noexcept {
@@ -112,15 +117,16 @@ void Resp::take_to_settle(RespSession& session, Words arguments, Writer& out) no
 void Resp::settle(RespSession& session, Words arguments, Writer& out) noexcept {
   const auto ask = read_single(arguments[0], arguments[1], arguments[3], 0, out);
   if (!ask) return;
-  const std::uint64_t id = read_id(arguments[2]);
-  const engine::Receipt* const receipt = grants_.find(session.grants_, id, now_.us);
+  const auto id = read_id(arguments[2]);
+  if (!id) return refuse(out, kNoGrant);
+  const engine::Receipt* const receipt = grants_.find(session.grants_, *id, now_.us);
   if (receipt == nullptr) {
     return refuse(out, "ERR this connection has no such grant: settled, expired, or another's");
   }
   engine::Decision decision;
   worker_.settle(*ask, *receipt, now_.ticks, decision);
   // What is refused (another key, say) has settled nothing.
-  if (decision.verdict == engine::Verdict::admitted) grants_.use_up(id);
+  if (decision.verdict == engine::Verdict::admitted) grants_.use_up(*id);
   if (!begin_answer(out, decision, 1)) return;
   out.field("charged");
   out.integer(decision.granted);
@@ -133,8 +139,10 @@ void Resp::run_permit(CommandId id, Words arguments, Writer& out) noexcept {
   const std::string_view cost = arguments.size() > cost_at ? arguments[cost_at] : "1";
   const auto ask = read_single(arguments[0], arguments[1], cost, 1, out);
   if (!ask) return;
+  const auto written = is_new ? std::optional<std::uint64_t>(0) : read_id(arguments[2]);
+  if (!written) return refuse(out, kNoGrant);
   engine::Decision decision;
-  engine::Grant grant{.id = is_new ? 0 : read_id(arguments[2])};
+  engine::Grant grant{.id = *written};
   if (id == CommandId::release) {
     worker_.release(*ask, grant.id, now_.ticks, decision);
     if (!begin_answer(out, decision, 1)) return;

@@ -132,6 +132,10 @@ TEST_CASE("INCREX: the value, and what was added") {
   CHECK(talk.ask({"INCREX", "k", "ENX"}) == "-ERR ENX is for EX or PX\r\n");
   CHECK(talk.ask({"INCREX", "k", "BYINT"}) == "-ERR syntax error\r\n");
   CHECK(talk.ask({"INCREX", "k", "BYFLOAT", "1"}) == "-ERR syntax error\r\n");
+  CHECK(talk.ask({"INCREX", "k", "LBOUND", "6", "UBOUND", "5"}) ==
+        "-ERR LBOUND is above UBOUND\r\n");
+  CHECK(talk.ask({"INCREX", "k", "UBOUND", "5", "LBOUND", "5", "BYINT", "1"}) ==
+        "*2\r\n:5\r\n:1\r\n");
 }
 
 TEST_CASE("counters and limits of one name do not meet") {

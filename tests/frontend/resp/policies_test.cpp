@@ -70,7 +70,7 @@ TEST_CASE("permits are acquired, renewed and released") {
   CHECK(release.starts_with("*6\r\n+ok\r\n:2\r\n:1\r\n"));
   CHECK(release.ends_with(":1\r\n"));
   CHECK(talk.ask({"PAIL.RELEASE", "jobs", "a", "12345"}).ends_with(":0\r\n"));
-  CHECK(talk.ask({"PAIL.RELEASE", "jobs", "a", "x"}).ends_with(":0\r\n"));
+  CHECK(talk.ask({"PAIL.RELEASE", "jobs", "a", "0"}).ends_with(":0\r\n"));
   CHECK(
       talk.ask({"PAIL.TAKE", "jobs", "a"}).starts_with("-ERR a concurrency policy gives permits"));
   CHECK(talk.ask({"PAIL.ACQUIRE", "second", "a"}).starts_with("-ERR the policy is no concurrency"));
@@ -91,6 +91,24 @@ TEST_CASE("an estimate is settled once") {
   const std::string refused = talk.ask({"PAIL.TAKE", "day", "a", "3", "GRANT"});
   CHECK(refused.starts_with("*7\r\n+denied\r\n"));
   CHECK(refused.ends_with("$-1\r\n:0\r\n"));
+}
+
+TEST_CASE("a grant that is no number in range is a mistake, not one that has lapsed") {
+  RespTalk talk(with_policies());
+  for (const char* grant : {"abc", "", "-1", "+1", " 1", "1 ", "1.0", "0x1", "18446744073709551616",
+                            "99999999999999999999999"}) {
+    CAPTURE(std::string(grant));
+    CHECK(
+        talk.ask({"PAIL.RELEASE", "jobs", "a", grant}).starts_with("-ERR grant must be a number"));
+    CHECK(talk.ask({"PAIL.RENEW", "jobs", "a", grant}).starts_with("-ERR grant must be a number"));
+    CHECK(talk.ask({"PAIL.SETTLE", "day", "a", grant, "1"})
+              .starts_with("-ERR grant must be a number"));
+  }
+  const char* const kMost = "18446744073709551615";
+  CHECK(talk.ask({"PAIL.RELEASE", "jobs", "a", kMost}).starts_with("*6\r\n+ok\r\n"));
+  CHECK(talk.ask({"PAIL.RENEW", "jobs", "a", kMost}).starts_with("*7\r\n+denied\r\n"));
+  CHECK(talk.ask({"PAIL.SETTLE", "day", "a", kMost, "1"})
+            .starts_with("-ERR this connection has no such grant"));
 }
 
 TEST_CASE("administrators reset") {
