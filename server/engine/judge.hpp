@@ -39,7 +39,7 @@ std::uint32_t give_back_fenced(Store& store, const Limit& limit, const Receipt& 
                  const Ticks later = store.fresh(at);
                  const Ticks elapsed = later > receipt.at ? later - receipt.at : 0;
                  const Word next = refunded(bucket, word, later, tokens, elapsed);
-                 given = next != 0 ? tokens_between(bucket, word, next) : 0;
+                 given = next != 0 ? tokens_given_back(bucket, word, next) : 0;
                  if (next == 0) return std::nullopt;
                  return next;
                });
@@ -145,7 +145,8 @@ template <class Store>
 }
 
 // Corrects a charge to `actual` tokens: gives back what was too much, or charges what was too
-// little, as far as max_debt goes. `granted` is what is charged now in all.
+// little, as far as max_debt goes. `granted` is what is charged now in all, in whole tokens: what
+// the bucket has refilled of a token does not count.
 template <class Store>
 [[nodiscard]] Judgement settle(Store& store, const Limit& limit, const UtcEpoch& epoch,
                                KeyHash hash, const Receipt& receipt, std::uint32_t actual,

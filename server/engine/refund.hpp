@@ -21,10 +21,14 @@ namespace pail::engine {
   return std::max(now, word - std::min(word, charged - elapsed));
 }
 
-// Whole tokens between two words.
-[[nodiscard]] constexpr std::uint32_t tokens_between(const TokenBucket& limit, Word higher,
-                                                     Word lower) noexcept {
-  return static_cast<std::uint32_t>(detail::whole_tokens(limit, higher - lower));
+// For the answer: how many tokens a refund from `higher` to `lower` gave back. What the bucket has
+// refilled of them meanwhile is told in whole tokens, so a part of one that came back counts as
+// one: of 3 tokens a day, settled to 1 an instant later, 2 come back, and not 1.99.
+[[nodiscard]] constexpr std::uint32_t tokens_given_back(const TokenBucket& limit, Word higher,
+                                                        Word lower) noexcept {
+  const Ticks ticks = higher - lower;
+  const std::uint64_t whole = detail::whole_tokens(limit, ticks);
+  return static_cast<std::uint32_t>(whole + (whole * limit.per_token < ticks ? 1 : 0));
 }
 
 // The same limit for a settlement upwards: up to max_debt tokens below empty, and no reserve. What

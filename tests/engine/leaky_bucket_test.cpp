@@ -200,7 +200,7 @@ TEST_CASE("10 tokens taken at 100/s and given back after 50 ms: 5 come back, sin
   const Word before = take(limit, 0, then, {.cost = 60}).next;
   const Word word = take(limit, before, then, {.cost = 10}).next;
   const Word next = refunded(limit, word, now, 10, now - then);
-  CHECK(tokens_between(limit, word, next) == 5);
+  CHECK(tokens_given_back(limit, word, next) == 5);
   for (int i = 0; i < 10; ++i) CHECK(refunded(limit, word, now, 1, now - then) == 0);
 }
 

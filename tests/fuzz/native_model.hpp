@@ -267,7 +267,7 @@ class NativeModel {
       const engine::Word next =
           engine::refunded(limit, word, now, granted.tokens - request.cost, now - granted.at);
       if (next != 0) {
-        reply.granted -= engine::tokens_between(limit, word, next);
+        reply.granted -= engine::tokens_given_back(limit, word, next);
         word = next;
       }
     } else if (request.cost > granted.tokens) {
