@@ -22,6 +22,7 @@ struct LimitFlags {
   std::uint32_t stuck_timeout_s = kDefaultLimits.stuck_timeout_ms / 1000;
   std::uint32_t idle_timeout_s = kDefaultLimits.idle_timeout_ms / 1000;
   std::uint32_t long_turn_us = kDefaultLimits.long_turn_us;
+  std::uint32_t busy_poll_us = kDefaultLimits.busy_poll_us;
 };
 
 void add_limit_flags(CLI::App& app, LimitFlags& flags);

@@ -43,6 +43,10 @@ struct ShardLimits {
   std::uint32_t long_turn_us = 5'000;
   std::uint32_t overload_interval_us = 100'000;
 
+  // How long a shard goes on looking for work, instead of sleeping, after it had some. 0: it
+  // sleeps.
+  std::uint32_t busy_poll_us = 0;
+
   std::uint32_t hello_timeout_ms = 5'000;   // from accept until HELLO is whole
   std::uint32_t stuck_timeout_ms = 30'000;  // no reply byte could be sent, or half a frame came
   std::uint32_t hoarding_timeout_ms = 1'000;

@@ -27,7 +27,7 @@ constexpr Fault fault_of(frontend::Refusal::Kind kind) noexcept {
 void Shard::run_once() noexcept {
   // Reap: hands over what the last turn asked for, sleeps if there is nothing to do.
   worker_->offline();
-  const std::span<const io::Event> events = backend_->reap(patience_ms());
+  const std::span<const io::Event> events = await_events();
   worker_->online();
 
   now_ = clock_.now();  // the one reading of the clock for all decisions of this turn
@@ -38,6 +38,8 @@ void Shard::run_once() noexcept {
   ++turn_;
   count(ShardCount::turns);
   count(ShardCount::events, events.size());
+
+  if (!events.empty()) last_event_us_ = now_.us;
 
   // Decode, decide, encode: each received chunk becomes replies in its connection's queue.
   for (const io::Event& event : events) handle(event);

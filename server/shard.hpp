@@ -112,6 +112,7 @@ class Shard {
   void tick() noexcept;
   void check_deadline(std::uint32_t slot, Connection& connection) noexcept;
   [[nodiscard]] bool is_late(const Connection& connection) noexcept;
+  [[nodiscard]] std::span<const io::Event> await_events() noexcept;
   [[nodiscard]] int patience_ms() const noexcept;
   [[nodiscard]] bool is_finished() const noexcept;
   [[nodiscard]] std::uint64_t after_ms(std::uint32_t ms) const noexcept {
@@ -147,6 +148,7 @@ class Shard {
   FloodLine flood_line_;
   std::uint32_t floods_left_ = 0;                 // that may be received from in this turn
   engine::Upkeep upkeep_ = engine::Upkeep::none;  // as the last turn left it
+  std::uint64_t last_event_us_ = 0;               // the turn that last had one
   std::uint64_t turn_ = 0;
   std::uint64_t next_tick_us_ = 0;
   std::uint32_t next_to_check_ = 0;

@@ -252,6 +252,17 @@ bool Shard::is_finished() const noexcept {
   return is_draining_ && connections_->live() == 0 && !is_accepting;
 }
 
+std::span<const io::Event> Shard::await_events() noexcept {
+  const int patience = patience_ms();
+  if (limits_.busy_poll_us != 0 && patience != 0) {
+    const std::uint64_t until_us = last_event_us_ + limits_.busy_poll_us;
+    for (std::uint64_t now_us = now_.us; now_us < until_us; now_us = clock_.now().us) {
+      if (const auto events = backend_->reap(0); !events.empty()) return events;
+    }
+  }
+  return backend_->reap(patience);
+}
+
 int Shard::patience_ms() const noexcept {
   const bool is_accepting =
       std::all_of(listeners_.begin(), listeners_.end(),

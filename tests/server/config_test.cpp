@@ -79,9 +79,9 @@ TEST_CASE("where RESP is spoken") {
 }
 
 TEST_CASE("limits are of the whole server, and shared out to the shards") {
-  const auto config =
-      parse({"--shards", "4", "--max-connections", "10", "--reply-memory", "80", "--hello-timeout",
-             "2", "--stuck-timeout", "1", "--idle-timeout", "60", "--long-turn", "700"});
+  const auto config = parse({"--shards", "4", "--max-connections", "10", "--reply-memory", "80",
+                             "--hello-timeout", "2", "--stuck-timeout", "1", "--idle-timeout", "60",
+                             "--long-turn", "700", "--busy-poll", "50"});
   REQUIRE(config);
   CHECK(config->max_connections == 10);
   CHECK(config->limits.reply_memory_bytes == 20 * 1024 * 1024);
@@ -90,6 +90,7 @@ TEST_CASE("limits are of the whole server, and shared out to the shards") {
   CHECK(config->limits.hoarding_timeout_ms <= config->limits.stuck_timeout_ms);
   CHECK(config->limits.idle_timeout_ms == 60'000);
   CHECK(config->limits.long_turn_us == 700);
+  CHECK(config->limits.busy_poll_us == 50);
 }
 
 TEST_CASE("a memory limit bounds the table where nobody said") {

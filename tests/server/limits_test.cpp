@@ -111,6 +111,29 @@ TEST_CASE("when reply memory is short, stuck peers are given up sooner") {
   }
 }
 
+// Without it a shard sleeps between any two requests of one client.
+TEST_CASE("a shard that polls does not sleep between requests, and does without any") {
+  for (const auto io : kBackends) {
+    auto config = local_config(io);
+    config.limits.busy_poll_us = 200'000;
+    config.limits.tick_ms = 10;  // how often the count of sleeps is told
+    TestServer server(config);
+    RawClient client = server.greeted();
+    protocol::Request ping;
+    ping.op = protocol::Op::ping;
+    ping.tag = 1;
+    const Octets bytes = request_bytes(ping);
+    const auto turns = [&] { return server->count(ShardCount::turns); };
+    const auto sleeps = [&] { return server->count(ShardCount::sleeps); };
+    const std::uint64_t before = turns();
+    CHECK(eventually(
+        [&] { return client.send(bytes) && client.reply() && turns() >= before + 2'000; }));
+    CHECK(sleeps() < 1'000);
+    const std::uint64_t slept = sleeps();
+    CHECK(eventually([&] { return sleeps() > slept + 3; }));
+  }
+}
+
 // Every turn with work to do counts as long here, so part of what arrives is shed.
 TEST_CASE("a standing backlog is answered overloaded, charges nothing, and ends") {
   for (const auto io : kBackends) {
