@@ -152,7 +152,7 @@ class Native {
   Refusal refusal_;
   Group group_;
   GrantLedger grants_{services_.most_grants};
-  GrantLedger leases_;
+  GrantLedger leases_{services_.most_grants};
   Service service_ = Service::normal;  // of the chunk that is being received
 };
 
