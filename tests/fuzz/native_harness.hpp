@@ -62,7 +62,7 @@ class NativeRun {
   }
 
   [[nodiscard]] const Octets& replies() const { return replies_; }
-  // Pages are counted by the chunk, so then the chunks matter.
+  // Pages, of POLICY too, are counted by the chunk, so then the chunks matter.
   [[nodiscard]] bool has_refused_stats() const { return refused_stats_; }
 
  private:
@@ -183,6 +183,7 @@ class NativeRun {
   void expect_no_policies(const protocol::Request& request) {
     const auto reply = protocol::decode_reply(next_reply());
     require(reply && reply->op == request.op && reply->tag == request.tag, "the answer to POLICY");
+    refused_stats_ |= stats_left_ == 0;
     require(reply->status ==
                 (stats_left_ == 0 ? protocol::Status::overloaded : protocol::Status::not_supported),
             "an answer of nobody");
