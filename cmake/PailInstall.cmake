@@ -12,6 +12,12 @@ install(TARGETS pail_client pail_protocol EXPORT pail-targets
   ARCHIVE COMPONENT client
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/client/include/pail DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT client)
+# The limiter in process, for who asks for it: find_package(pail COMPONENTS limiter).
+foreach(name IN ITEMS limiter engine policy)
+  set_target_properties(pail_${name} PROPERTIES EXPORT_NAME ${name})
+endforeach()
+install(TARGETS pail_limiter pail_engine pail_policy EXPORT pail-limiter-targets ARCHIVE COMPONENT client)
+install(EXPORT pail-limiter-targets NAMESPACE pail:: DESTINATION ${PAIL_PACKAGE_DIR} COMPONENT client)
 install(EXPORT pail-targets NAMESPACE pail:: DESTINATION ${PAIL_PACKAGE_DIR} COMPONENT client)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/pail-config.cmake.in

@@ -60,6 +60,8 @@ std::string_view name(Decision::Source source) noexcept {
       return "server";
     case Decision::Source::lease:
       return "lease";
+    case Decision::Source::limiter:
+      return "limiter";
     case Decision::Source::fallback_open:
       return "fallback_open";
     case Decision::Source::fallback_closed:

@@ -17,6 +17,7 @@ allowed() {
     server/policy)   echo "protocol server/engine" ;;
     server)          echo "protocol server/engine server/io server/frontend server/policy" ;;
     client)          echo "protocol" ;;
+    client/limiter)  echo "server/engine server/policy client" ;;  # a library apart
     bench)           echo "protocol server/engine server/frontend client" ;;
   esac
 }
@@ -27,6 +28,7 @@ room_of() {
     server/io/*) echo server/io ;;
     server/frontend/*) echo server/frontend ;;
     server/policy/*) echo server/policy ;;
+    client/limiter/*) echo client/limiter ;;
     */*) echo "${1%%/*}" ;;
   esac
 }

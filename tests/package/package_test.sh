@@ -19,6 +19,8 @@ cmake -S "$source_dir/tests/package/consumer" -B "$room/cmake" -DCMAKE_CXX_COMPI
   -DCMAKE_PREFIX_PATH="$room/prefix" >"$room/configure.log" || { cat "$room/configure.log" >&2; exit 1; }
 cmake --build "$room/cmake" >"$room/build.log" || { cat "$room/build.log" >&2; exit 1; }
 
+"$room/cmake/alone" || fail "the limiter in process failed"
+
 pc=$(find "$room/prefix" -name pail.pc)
 [ -n "$pc" ] || fail "no pail.pc"
 # shellcheck disable=SC2046  # flags are words

@@ -23,6 +23,7 @@ struct Decision {
   enum class Source : std::uint8_t {
     server,
     lease,            // in this process, of tokens that the server leased ahead, or of its refusal
+    limiter,          // in this process, by pail::Limiter
     fallback_open,    // nowhere: OnFailure::open
     fallback_closed,  // nowhere: OnFailure::closed, or `local` where that is not possible
     fallback_local,   // in this process: OnFailure::local
