@@ -34,6 +34,7 @@ struct Flags {
   std::uint32_t counter_life_s =
       static_cast<std::uint32_t>(Config{}.counter_life_ns / kNsPerSecond);
   std::vector<std::string> policies;
+  std::string unknown_policy;  // empty: what the file says
   bool insecure = false;
   std::string token_file;
   std::string congestion;
@@ -98,8 +99,7 @@ tl::expected<void, ConfigExit> read_tokens(const Flags& flags, Config& config) {
   return {};
 }
 
-tl::expected<void, ConfigExit> read_policies(const Flags& flags,
-                                             const std::vector<policy::Definition>& of_file,
+tl::expected<void, ConfigExit> read_policies(const Flags& flags, const policy::File& file,
                                              Config& config) {
   for (const std::string& text : flags.policies) {
     const auto spec = policy::parse_policy_text(text);
@@ -110,17 +110,28 @@ tl::expected<void, ConfigExit> read_policies(const Flags& flags,
   if (const std::string fault = engine::check_policies(config.policies); !fault.empty()) {
     return wrong("--policy: " + fault);
   }
-  config.definitions = policy::layered(of_file, config.flag_definitions);
+  config.unknown = file.unknown;
+  config.is_unknown_of_flag = !flags.unknown_policy.empty();
+  if (config.is_unknown_of_flag) {
+    auto unknown = policy::parse_unknown(flags.unknown_policy);
+    if (!unknown) return wrong("--unknown-policy: " + unknown.error());
+    config.unknown = std::move(*unknown);
+  }
+  config.definitions = policy::layered(file.policies, config.flag_definitions);
   auto list = policy::to_list(config.definitions, std::time(nullptr));
   if (!list) return wrong(policy::format(flags.file, list.error()));
   config.policies = std::move(list->policies);
   config.overrides = std::move(list->overrides);
+  const std::string fault =
+      engine::check_policies(config.policies, config.overrides, policy::to_engine(config.unknown));
+  if (!fault.empty()) return wrong(flags.file.empty() ? fault : flags.file + ": " + fault);
   return {};
 }
 
 // For --check-config.
 std::string describe(const Config& config) {
-  std::string text = policy::write_policies(config.definitions);
+  std::string text =
+      policy::write_unknown(config.unknown) + policy::write_policies(config.definitions);
   for (const engine::PolicySpec& spec : config.policies) {
     if (!policy::is_bucket(spec.algorithm)) continue;
     if (const std::string warning = engine::warn_rate(spec.rate); !warning.empty()) {
@@ -138,8 +149,7 @@ LogLevel log_level_of(const std::string& text) {
                              : LogLevel::info;
 }
 
-tl::expected<Config, ConfigExit> to_config(const Flags& flags,
-                                           const std::vector<policy::Definition>& of_file) {
+tl::expected<Config, ConfigExit> to_config(const Flags& flags, const policy::File& file) {
   Config config;
   config.file = flags.file;
   config.shards = flags.shards != 0 ? flags.shards : std::min(usable_cpus(), kMaxShards);
@@ -161,7 +171,7 @@ tl::expected<Config, ConfigExit> to_config(const Flags& flags,
   config.max_connections = flags.limits.max_connections;
   if (auto result = read_listen(flags, config); !result) return tl::unexpected(result.error());
   if (auto result = read_tokens(flags, config); !result) return tl::unexpected(result.error());
-  if (auto result = read_policies(flags, of_file, config); !result) {
+  if (auto result = read_policies(flags, file, config); !result) {
     return tl::unexpected(result.error());
   }
   return config;
@@ -219,6 +229,10 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--policy", flags.policies, std::string(policy::kPolicyHelp))
       ->type_name("NAME=LIMIT")
       ->delimiter('\0');
+  app.add_option("--unknown-policy", flags.unknown_policy,
+                 "What becomes of requests for a policy that there is not: refuse (the default), "
+                 "admit, default:NAME (as if they had named that one)")
+      ->type_name("WHAT");
   app.add_option(
          "--token-file", flags.token_file,
          "Serve only who shows a token of this file, whose lines are: name token [admin]; read "
@@ -280,7 +294,7 @@ tl::expected<Config, ConfigExit> parse_command_line(int argc, const char* const*
       return tl::unexpected(ConfigExit{2, fault + "\n"});
     }
   }
-  auto config = to_config(flags, file.policies);
+  auto config = to_config(flags, file);
   if (!config || !flags.is_check) return config;
   return tl::unexpected(ConfigExit{0, describe(*config)});
 }

@@ -36,6 +36,8 @@ struct Config {
   std::vector<policy::Definition> flag_definitions;
   std::vector<engine::PolicySpec> policies;  // of `definitions`, for the engine
   std::vector<engine::OverrideSpec> overrides;
+  policy::Unknown unknown;  // policies
+  bool is_unknown_of_flag = false;
   bool is_insecure = false;
   std::string token_file;          // empty: none; read again on SIGHUP
   std::optional<Tokens> tokens;    // what was in it

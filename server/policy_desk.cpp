@@ -18,7 +18,8 @@ using policy::Parsed;
 using Words = std::vector<std::string>;
 
 constexpr const char* kActions =
-    "list, show NAME, set NAME WORD..., override NAME KEY WORD..., scale NAME FACTOR for=DURATION, "
+    "list, stats, show NAME, set NAME WORD..., override NAME KEY WORD..., scale NAME FACTOR "
+    "for=DURATION, "
     "reload, history, rollback VERSION, export, explain NAME KEY";
 
 Words split(std::string_view words) {
@@ -109,8 +110,11 @@ Parsed<std::string> StoreDesk::answer(const Words& words) {
   const std::string& action = words[0];
   const std::size_t count = words.size();
   if (action == "list" && count == 1) return list();
+  if (action == "stats" && count == 1) return stats();
   if (action == "history" && count == 1) return history();
-  if (action == "export" && count == 1) return policy::write_policies(store_.definitions());
+  if (action == "export" && count == 1) {
+    return policy::write_unknown(store_.unknown()) + policy::write_policies(store_.definitions());
+  }
   if (action == "reload" && count == 1) return done(store_.reload("reload"));
   if (action == "show" && count == 2) {
     return find(words[1]).map(
@@ -151,6 +155,26 @@ std::string StoreDesk::list() const {
     text += fmt::format("{:<24} {:<14} {}{}\n", policy.name,
                         name(policy.numbers.algorithm.value_or(engine::Algorithm::token_bucket)),
                         limit_of(policy), remarks_of(policy, store_.is_changed(policy.name)));
+  }
+  return text;
+}
+
+// A head, and a line each: columns with blanks between them, which no name has.
+std::string StoreDesk::stats() const {
+  std::string text = fmt::format(
+      "{:<24} {:>12} {:>12} {:>8} {:>8} {:>8} {:>12} {:>10} {:>14} {:>9}\n", "policy", "admitted",
+      "denied", "shed", "never", "expired", "shadow", "table_full", "tokens", "overrides");
+  const auto add = [&](const std::string& name, std::size_t overrides) {
+    const engine::PolicyCounts of = engine_ != nullptr
+                                        ? engine_->policy_counts(protocol::policy_id(name))
+                                        : engine::PolicyCounts{};
+    text += fmt::format("{:<24} {:>12} {:>12} {:>8} {:>8} {:>8} {:>12} {:>10} {:>14} {:>9}\n", name,
+                        of.admitted, of.denied, of.shed, of.never, of.expired, of.shadow,
+                        of.table_full, of.tokens, overrides);
+  };
+  for (const Definition& policy : store_.definitions()) {
+    add(policy.name, policy.overrides.size());
+    for (const policy::Tier& tier : policy.tiers) add(policy.name + "/" + tier.name, 0);
   }
   return text;
 }

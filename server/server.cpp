@@ -35,6 +35,7 @@ engine::Options engine_options(const Config& config, const Clock& clock) {
   options.on_full = config.on_full;
   options.policies = config.policies;
   options.overrides = config.overrides;
+  options.unknown_policy = policy::to_engine(config.unknown);
   options.counter_life_ns = config.counter_life_ns;
   options.utc_epoch_ns = clock.utc_epoch_ns();
   return options;
@@ -107,9 +108,10 @@ Server::Server(const Config& config)
       policies_(
           config.file, definitions_of(config), config.flag_definitions,
           [this](const policy::PolicyList& list) {
-            return engine_.replace_policies(list.policies, list.overrides);
+            return engine_.replace_policies(list.policies, list.overrides, list.unknown);
           },
-          [] { return static_cast<std::int64_t>(std::time(nullptr)); }) {}
+          [] { return static_cast<std::int64_t>(std::time(nullptr)); }, config.unknown,
+          config.is_unknown_of_flag) {}
 
 Server::~Server() {
   stop();

@@ -89,7 +89,7 @@ class Server final : public frontend::StatsSource {
   Access access_;
   engine::Engine engine_;
   policy::Store policies_;
-  StoreDesk desk_{policies_};
+  StoreDesk desk_{policies_, &engine_};
   IoDecision io_;
   struct Listening {
     io::Listener listener;

@@ -11,8 +11,8 @@ namespace pail::server {
 namespace {
 
 // What is about this start, or has a form of its own in the file.
-constexpr std::array<std::string_view, 5> kOnlyFlags{"help", "version", "config", "check-config",
-                                                     "policy"};
+constexpr std::array<std::string_view, 6> kOnlyFlags{"help",         "version", "config",
+                                                     "check-config", "policy",  "unknown-policy"};
 
 std::string flag_of(const CLI::Option& option) {
   return option.get_lnames().empty() ? std::string() : option.get_lnames().front();
@@ -60,7 +60,9 @@ std::string apply_environment(CLI::App& app, const Environment& environment) {
   for (CLI::Option* option : app.get_options()) {
     const std::string flag = flag_of(*option);
     // The file may be named in the environment, what is asked of this start may not.
-    if ((is_only_a_flag(flag) && flag != "config") || option->count() != 0) continue;
+    const bool is_in_environment =
+        !is_only_a_flag(flag) || flag == "config" || flag == "unknown-policy";
+    if (!is_in_environment || option->count() != 0) continue;
     const std::string variable = variable_of(flag);
     const char* const value = environment(variable);
     if (value == nullptr) continue;

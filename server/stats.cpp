@@ -16,15 +16,16 @@ enum class Own : std::uint8_t {
   uptime_ms,
   shards,
   connections,
-  resident_bytes,  // of the whole process
-  keys,            // entries in the table, those that are idle and not yet forgotten included
-  table_bytes,     // resident
-  memory_limit,    // of them
-  keys_refused,    // takes that found no room for their key
+  resident_bytes,    // of the whole process
+  keys,              // entries in the table, those that are idle and not yet forgotten included
+  table_bytes,       // resident
+  memory_limit,      // of them
+  keys_refused,      // takes that found no room for their key
+  unknown_policies,  // requests for policies that there are not
 };
-constexpr std::array<std::string_view, 8> kOwnLabels = {
-    "uptime_ms", "shards",      "connections",  "resident_bytes",
-    "keys",      "table_bytes", "memory_limit", "keys_refused"};
+constexpr std::array<std::string_view, 9> kOwnLabels = {
+    "uptime_ms",   "shards",       "connections",  "resident_bytes",  "keys",
+    "table_bytes", "memory_limit", "keys_refused", "unknown_policies"};
 
 // What the process holds of the machine's memory. A few microseconds, for a human's question.
 std::uint64_t resident_bytes() noexcept {
@@ -90,6 +91,10 @@ Stat Server::stat(std::size_t index, std::size_t shard) const noexcept {
       case Own::keys_refused:
         stat.kind = StatKind::counter;
         stat.value = engine_.table_stats().refused_keys;
+        break;
+      case Own::unknown_policies:
+        stat.kind = StatKind::counter;
+        stat.value = engine_.unknown_policies();
         break;
       case Own::connections:
         stat.value = shard == 0 ? connections() : connections_of(shard - 1);

@@ -59,9 +59,12 @@ int show_stats(const Arguments& arguments, pail::Client& client) {
     auto stats = client.stats(arguments.shard);
     const auto now = std::chrono::steady_clock::now();
     if (!stats) return answer(arguments, stats.error());
-    const std::string text =
-        arguments.json ? pail::command::json_of(*stats) + "\n"
+    // For administrators; others see the server's own numbers.
+    const auto policies = client.policy(std::vector<std::string>{"stats"});
+    std::string text =
+        arguments.json ? pail::command::json_of(*stats, policies ? &*policies : nullptr) + "\n"
                        : pail::command::text_of(*stats, before ? &*before : nullptr, now - read_at);
+    if (policies && !arguments.json) text += pail::command::text_of_policies(*policies);
     std::fputs((arguments.watch.count() != 0 && !arguments.json ? text + "\n" : text).c_str(),
                stdout);
     std::fflush(stdout);

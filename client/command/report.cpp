@@ -6,7 +6,11 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
 
 namespace pail::command {
 namespace {
@@ -170,13 +174,51 @@ std::string text_of(const ServerStats& stats, const ServerStats* before,
   return table;
 }
 
-std::string json_of(const ServerStats& stats) {
+namespace {
+
+// The words of each line.
+std::vector<std::vector<std::string>> table_of(const std::string& text) {
+  std::vector<std::vector<std::string>> table;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    table.emplace_back(std::istream_iterator<std::string>(words),
+                       std::istream_iterator<std::string>());
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string text_of_policies(const PolicyAnswer& policies) {
+  std::string text;
+  std::istringstream lines(policies.text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t numbers = line.find(' ');
+    const bool is_quiet = line.find_first_not_of(" 0", numbers) == std::string::npos;
+    if (!is_quiet) text += line + '\n';
+  }
+  const bool is_head_alone = text.find('\n') + 1 == text.size();
+  return is_head_alone ? "" : text;
+}
+
+std::string json_of(const ServerStats& stats, const PolicyAnswer* policies) {
   Json counters = Json::object();
   Json gauges = Json::object();
   for (const Stat& stat : stats.numbers) {
     (stat.kind == Stat::Kind::counter ? counters : gauges)[stat.name] = stat.value;
   }
-  return dump(Json{{"shards", stats.shards}, {"counters", counters}, {"gauges", gauges}});
+  Json all{{"shards", stats.shards}, {"counters", counters}, {"gauges", gauges}};
+  if (policies != nullptr) {
+    const auto table = table_of(policies->text);
+    Json& by_name = all["policies"] = Json::object();
+    for (std::size_t i = 1; i < table.size(); ++i) {
+      for (std::size_t j = 1; j < table[i].size() && j < table[0].size(); ++j) {
+        by_name[table[i][0]][table[0][j]] = std::strtoull(table[i][j].c_str(), nullptr, 10);
+      }
+    }
+  }
+  return dump(all);
 }
 
 std::string json_of(const PolicyAnswer& answer) {

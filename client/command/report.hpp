@@ -34,7 +34,10 @@ struct WrittenLayer {
 // since then.
 [[nodiscard]] std::string text_of(const ServerStats& stats, const ServerStats* before = nullptr,
                                   std::chrono::nanoseconds since = {});
-[[nodiscard]] std::string json_of(const ServerStats& stats);
+// `policies`: the answer to "stats" about them, where there is one.
+[[nodiscard]] std::string json_of(const ServerStats& stats, const PolicyAnswer* policies = nullptr);
+// Of that answer, the policies that something was asked of.
+[[nodiscard]] std::string text_of_policies(const PolicyAnswer& policies);
 [[nodiscard]] std::string json_of(const PolicyAnswer& answer);
 [[nodiscard]] std::string json_of_reset();
 [[nodiscard]] std::string json_of_ping(std::chrono::nanoseconds round_trip);

@@ -96,12 +96,13 @@ void pardon(Decision& decision, std::uint32_t cost) noexcept {
       return {};
     }
     plan.limit = *limit;
-  } else if (const Policy* policy = set->find(request.policy)) {
+  } else if (const Policy* policy = find_policy(request.policy)) {
     plan.limit = &policy->limit.queue.bucket;
     if (!policy->is_plain) [[unlikely]]
       plan.policy = policy;
     prefix = &policy->prefix;
     decision.policy_version = policy->version;
+    decision.slot = request.action == Action::take ? policy->slot : kSlotOfNobody;
   } else if (request.policy != 0) {
     refuse(decision, Verdict::unknown_policy, "there is no policy of this id");
     return {};
@@ -300,6 +301,8 @@ void Worker::decide(std::span<const Request> requests, Ticks now,
   impl_->decide(requests, now, decisions);
   if (impl_->set->version() > 1) [[unlikely]]
     impl_->look_behind(requests, now, decisions);
+  // Only now: what was refused at first may have been decided again.
+  for (const Decision& decision : decisions) impl_->counts->add(decision);
 }
 
 Upkeep Worker::end_turn(Ticks now) noexcept {
@@ -320,7 +323,7 @@ void Worker::online() noexcept {
 Engine::Engine(const Options& options) {
   constexpr std::uint32_t kFirstVersion = 1;
   auto policies = PolicySet::make(options.policies, kFirstVersion, KeyHasher(options.secret),
-                                  options.overrides);
+                                  options.overrides, nullptr, options.unknown_policy);
   if (!policies) throw std::invalid_argument(policies.error().text);
   impl_ = std::make_unique<Impl>(options, std::move(*policies));
 }

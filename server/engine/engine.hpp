@@ -46,6 +46,7 @@ struct Options {
   OnFull on_full = OnFull::refuse;
   std::vector<PolicySpec> policies = {};  // must be valid: see check_policies()
   std::vector<OverrideSpec> overrides = {};
+  UnknownPolicy unknown_policy = {};
   HashSecret secret = random_secret();  // of the keyed hash; tests fix it, servers do not
   // UTC at tick 0, which windows are aligned by: 1971 or later.
   std::uint64_t utc_epoch_ns = 1'767'225'600'000'000'000;
@@ -70,6 +71,18 @@ struct ClockSource {
     const Ticks now = usable_now(read(context));
     return now > at ? now : at;
   }
+};
+
+// Of takes under one policy, since it was made.
+struct PolicyCounts {
+  std::uint64_t admitted = 0;
+  std::uint64_t denied = 0;
+  std::uint64_t shed = 0;
+  std::uint64_t never = 0;
+  std::uint64_t table_full = 0;
+  std::uint64_t shadow = 0;   // of those admitted: only because the policy is not enforced
+  std::uint64_t expired = 0;  // not decided, because the caller would not wait for the answer
+  std::uint64_t tokens = 0;   // granted; what is settled or given back later is not taken off
 };
 
 // What a caller is told to wait for when there is no room for its key. Nobody can know when an
@@ -125,6 +138,9 @@ class Worker {
   // Counters, which are no limits and have keys of their own; the key must be a valid one.
   void count(const CounterRequest& request, Ticks now, CounterAnswer& answer) noexcept;
 
+  // A request that its front end has not asked about, because its deadline had passed.
+  void count_expired(std::uint32_t policy) noexcept;
+
   // Between batches, once a loop turn: a bounded piece of background work (20 us or so), and the
   // moment at which other workers may free what this one could still be looking at.
   Upkeep end_turn(Ticks now) noexcept;
@@ -156,11 +172,18 @@ class Engine {
   // used, as far as its new limit could have admitted that: a change grants at most one new burst.
   // The version of the new set: 1 was the first's, and each is 1 more than the one before.
   tl::expected<std::uint32_t, std::string> replace_policies(
-      std::span<const PolicySpec> policies, std::span<const OverrideSpec> overrides = {});
+      std::span<const PolicySpec> policies, std::span<const OverrideSpec> overrides = {},
+      const UnknownPolicy& unknown = {});
   [[nodiscard]] std::uint32_t policies_version() const noexcept;
   // Frees what was replaced, if every worker has ended a turn, or slept, since. Workers do it, too,
   // when they end a turn.
   void settle_policies() noexcept;
+
+  // From any thread: what all workers have counted for a policy, of which numbers never go down as
+  // long as it stays, however it changes. And requests, of any kind, for policies that there are
+  // not.
+  [[nodiscard]] PolicyCounts policy_counts(std::uint32_t policy) const noexcept;
+  [[nodiscard]] std::uint64_t unknown_policies() const noexcept;
 
   // From any thread. While workers run, the figures may be of slightly different moments.
   [[nodiscard]] TableStats table_stats() const noexcept;

@@ -32,7 +32,8 @@ struct PlannedLayer {
 
 struct LayersJudgement {
   std::array<Judgement, kMaxLayers> layers{};
-  std::uint8_t refusing = kNoLayer;  // the one to wait for longest; `never` above all
+  std::uint8_t refusing = kNoLayer;        // the one to wait for longest; `never` above all
+  std::array<bool, kMaxLayers> shadows{};  // admitted only because its policy is not enforced
 };
 
 namespace detail {

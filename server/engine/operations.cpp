@@ -61,7 +61,7 @@ Receipt receipt_of(const Judgement& judgement, const Request& request, KeyHash k
 Plan Worker::Impl::plan_policy(const Request& request, Decision& decision) noexcept {
   decision = {};
   Plan plan;
-  const Policy* const policy = set->find(request.policy);
+  const Policy* const policy = request.has_inline_rate ? nullptr : find_policy(request.policy);
   if (const std::string_view fault = find_fault(request); !fault.empty()) {
     refuse(decision, Verdict::bad_request, fault);
   } else if (request.has_inline_rate) {
@@ -72,6 +72,7 @@ Plan Worker::Impl::plan_policy(const Request& request, Decision& decision) noexc
     plan.policy = policy;
     plan.hash = KeyHasher::hash(policy->prefix, request.key);
     decision.policy_version = policy->version;
+    decision.slot = policy->slot;
     if (policy->find_override(plan.hash) != nullptr) decision.info = kInfoOverride;
   }
   return plan;
@@ -80,7 +81,8 @@ Plan Worker::Impl::plan_policy(const Request& request, Decision& decision) noexc
 Plan Worker::Impl::plan_permit(const Request& request, Decision& decision) noexcept {
   load_policies();
   Plan plan = plan_policy(request, decision);
-  if (plan.policy != nullptr && plan.policy->limit.algorithm != Algorithm::concurrency) {
+  if (plan.policy != nullptr && plan.policy->limit.algorithm != Algorithm::concurrency &&
+      plan.policy->id != 0) {
     refuse(decision, Verdict::bad_request, kNoPermits);
     plan.policy = nullptr;
   }
@@ -119,7 +121,7 @@ bool Worker::Impl::plan_layers(std::span<const Layer> layers, std::uint8_t prior
     const Plan plan = plan_policy(request, all.decision);
     if (plan.policy == nullptr) return false;
     if (plan.policy->limit.algorithm == Algorithm::concurrency) return wrong(kOnlyPermits);
-    for (std::size_t j = 0; j < i; ++j) {
+    for (std::size_t j = 0; j < i && plan.policy->id != 0; ++j) {
       if (plans[j].hash.high == plan.hash.high && plans[j].hash.low == plan.hash.low) {
         return wrong("two layers have the same policy and key");
       }
@@ -133,7 +135,7 @@ bool Worker::Impl::plan_layers(std::span<const Layer> layers, std::uint8_t prior
 
 // By a layer that does not bind: what can be charged is, what cannot is let through.
 Judgement Worker::Impl::take_unbound(const PlannedLayer& layer, std::uint8_t priority, Ticks now,
-                                     bool is_taken, Decision& decision) noexcept {
+                                     bool is_taken, bool& is_shadow, Decision& decision) noexcept {
   Judgement judgement;
   judgement.granted = layer.cost;
   judgement.remaining = layer.limit->most();
@@ -146,6 +148,7 @@ Judgement Worker::Impl::take_unbound(const PlannedLayer& layer, std::uint8_t pri
   judgement.verdict = Verdict::admitted;
   judgement.granted = layer.cost;
   judgement.wait = 0;
+  is_shadow = true;
   decision.info |= kInfoShadow;
   return judgement;
 }
@@ -177,7 +180,8 @@ LayersJudgement Worker::Impl::judge_layers(std::span<const PlannedLayer> layers,
   if (judged.refusing != kNoLayer) all.refusing = place[judged.refusing];
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].policy->is_enforced_for(layers[i].hash)) continue;
-    all.layers[i] = take_unbound(layers[i], priority, now, judged.refusing == kNoLayer, decision);
+    all.layers[i] = take_unbound(layers[i], priority, now, judged.refusing == kNoLayer,
+                                 all.shadows[i], decision);
   }
   return all;
 }
@@ -189,8 +193,24 @@ void Worker::take_all(std::span<const Layer> layers, std::uint8_t priority, Tick
   std::array<PlannedLayer, kMaxLayers> plans;
   if (!impl_->plan_layers(layers, priority, decision, plans)) return;
   const std::span<const PlannedLayer> planned(plans.data(), layers.size());
-  summarize(decision, planned,
-            impl_->judge_layers(planned, priority, usable_now(now), decision.decision));
+  const LayersJudgement judged =
+      impl_->judge_layers(planned, priority, usable_now(now), decision.decision);
+  summarize(decision, planned, judged);
+  impl_->count(planned, judged);
+}
+
+// A refusal counts under the layer that refused, an admission under each.
+void Worker::Impl::count(std::span<const PlannedLayer> layers,
+                         const LayersJudgement& judged) noexcept {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (judged.refusing != kNoLayer && judged.refusing != i) continue;
+    Decision one;
+    one.slot = layers[i].policy->slot;
+    one.verdict = judged.layers[i].verdict;
+    one.granted = judged.layers[i].granted;
+    one.info = judged.shadows[i] ? kInfoShadow : 0;
+    counts->add(one);
+  }
 }
 
 void Worker::take_to_settle(const Request& request, Ticks now, Decision& decision,
@@ -207,7 +227,10 @@ void Worker::take_to_settle(const Request& request, Ticks now, Decision& decisio
   receipt.policy = request.policy;
   receipt.policy_version = decision.policy_version;
   receipt.key = plan.hash;
-  if (policy.enforcement == Enforcement::off) return admit_freely(decision, limit, request.cost);
+  if (policy.enforcement == Enforcement::off) {
+    admit_freely(decision, limit, request.cost);
+    return impl_->counts->add(decision);
+  }
   receipt.resets = impl_->engine.resets.finished(plan.hash);
   now = usable_now(now);
   Judgement judgement = impl_->judge(plan, ask_of(request), now, Mode::take);
@@ -217,6 +240,7 @@ void Worker::take_to_settle(const Request& request, Ticks now, Decision& decisio
     answer(decision, limit, judgement);
   }
   if (!policy.is_enforced_for(plan.hash)) pardon(decision, request.cost);
+  impl_->counts->add(decision);
   receipt.entry = judgement.entry;
   receipt.at = judgement.at;
   receipt.tokens = judgement.granted;  // of what is let through uncounted: none
@@ -252,6 +276,14 @@ std::uint64_t Worker::lease(const Request& request, Ticks now, Decision& decisio
   impl_->load_policies();
   const Plan plan = impl_->plan_policy(request, decision);
   if (plan.policy == nullptr) return 0;
+  const std::uint64_t ttl_ns = impl_->lease(plan, request, usable_now(now), decision, receipt);
+  // Where none was given a take is what counts.
+  if (decision.granted != 0 || decision.verdict != Verdict::admitted) impl_->counts->add(decision);
+  return ttl_ns;
+}
+
+std::uint64_t Worker::Impl::lease(const Plan& plan, const Request& request, Ticks now,
+                                  Decision& decision, Receipt& receipt) noexcept {
   const Policy& policy = *plan.policy;
   const Limit& limit = policy.limit_of(plan.hash);
   if (limit.algorithm == Algorithm::concurrency) {
@@ -263,19 +295,18 @@ std::uint64_t Worker::lease(const Request& request, Ticks now, Decision& decisio
     admit_freely(decision, limit, 0);
     return 0;
   }
-  now = usable_now(now);
-  const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
+  const std::uint32_t resets = engine.resets.finished(plan.hash);
   Ask ask{.cost = 0, .priority = request.priority, .partial = false};
-  Judgement judgement = impl_->judge(plan, ask, now, Mode::peek);
+  Judgement judgement = judge(plan, ask, now, Mode::peek);
   const std::uint64_t left = judgement.remaining;
   if (left == 0) {  // refused as one token is
     ask.cost = 1;
-    judgement = impl_->judge(plan, ask, now, Mode::peek);
+    judgement = judge(plan, ask, now, Mode::peek);
     judgement.granted = 0;
   }
   answer(decision, limit, judgement);
-  if (left == 0 && impl_->lower_stale(policy, plan.hash, decision.reset_ns, now)) {
-    judgement = impl_->judge(plan, ask, impl_->clock.fresh(now), Mode::peek);
+  if (left == 0 && lower_stale(policy, plan.hash, decision.reset_ns, now)) {
+    judgement = judge(plan, ask, clock.fresh(now), Mode::peek);
     judgement.granted = 0;
     answer(decision, limit, judgement);
   }
@@ -286,7 +317,7 @@ std::uint64_t Worker::lease(const Request& request, Ticks now, Decision& decisio
   const auto most = static_cast<std::uint32_t>(left * limit.lease.share_percent / 100);
   ask.cost = std::min(request.cost, most);
   if (limit.lease.ttl_ns == 0 || ask.cost < limit.lease.least) return limit.lease.ttl_ns;
-  judgement = impl_->judge(plan, ask, now, Mode::take);
+  judgement = judge(plan, ask, now, Mode::take);
   // Others may have been faster: nothing to lease, and perhaps still something to take.
   const bool is_lost = judgement.verdict != Verdict::admitted;
   if (is_lost && judgement.verdict != Verdict::table_full) return limit.lease.ttl_ns;
@@ -314,13 +345,15 @@ void Worker::acquire(const Request& request, Ticks now, Decision& decision, Gran
   const Limit& limit = plan.policy->limit_of(plan.hash);
   grant = {0, std::uint64_t{limit.rule.seconds} * 1'000'000'000};
   if (plan.policy->enforcement == Enforcement::off) {
-    return admit_freely(decision, limit, request.cost);
+    admit_freely(decision, limit, request.cost);
+    return impl_->counts->add(decision);
   }
   const std::uint32_t resets = impl_->engine.resets.finished(plan.hash);
   const Judgement judgement = impl_->judge(plan, ask_of(request), usable_now(now), Mode::take);
   answer(decision, limit, judgement);
   // What is let through uncounted has the id 0, which gives nothing back.
   if (!plan.policy->is_enforced_for(plan.hash)) pardon(decision, request.cost);
+  impl_->counts->add(decision);
   if (judgement.verdict == Verdict::admitted) {
     grant.id = impl_->grant_id(plan.hash, judgement.mark, judgement.granted, resets);
   }

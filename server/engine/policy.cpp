@@ -6,6 +6,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "server/engine/rate.hpp"
+
 namespace pail::engine {
 
 namespace {
@@ -32,6 +34,19 @@ Ticks longest_of(const Limit& limit) {
   return limit.queue.bucket.tolerance + std::max(limit.queue.max_wait, debt);
 }
 
+// Off, so its numbers only show what they are not; permits of it are told to last a minute.
+Policy admit_all(const KeyHasher& hasher) {
+  constexpr std::uint32_t kMost = ~std::uint32_t{0};
+  Limit limit;
+  limit.queue.bucket = make_token_bucket({1'000'000'000, kMost, kMost}).value();
+  limit.rule = WindowRule::every(60);
+  return {.version = 1,
+          .is_plain = false,
+          .enforcement = Enforcement::off,
+          .prefix = hasher.prefix({.kind = Identity::Kind::by_policy}),
+          .limit = limit};
+}
+
 // On the wire a version has 16 bits, and 0 is that of an inline limit.
 std::uint16_t wire_version(std::uint32_t version) {
   return static_cast<std::uint16_t>((version - 1) % 0xFFFF + 1);
@@ -40,7 +55,7 @@ std::uint16_t wire_version(std::uint32_t version) {
 }  // namespace
 
 std::string check_policies(std::span<const PolicySpec> specs,
-                           std::span<const OverrideSpec> overrides) {
+                           std::span<const OverrideSpec> overrides, const UnknownPolicy& unknown) {
   if (specs.size() > kMaxPolicies) {
     return fmt::format("{} policies: {} are the most", specs.size(), kMaxPolicies);
   }
@@ -58,6 +73,9 @@ std::string check_policies(std::span<const PolicySpec> specs,
     }
     return fmt::format("policies \"{}\" and \"{}\" have the same id {:#010x}: rename one",
                        other->second->name, spec.name, spec.id);
+  }
+  if (unknown.rule == UnknownPolicy::Rule::by_default && !by_id.contains(unknown.id)) {
+    return "unknown_policy = \"default:NAME\" names a policy that there is not";
   }
   if (overrides.size() > kMaxOverrides) {
     return fmt::format("{} overrides: {} are the most", overrides.size(), kMaxOverrides);
@@ -77,8 +95,9 @@ std::string check_policies(std::span<const PolicySpec> specs,
 tl::expected<PolicySet, PolicyError> PolicySet::make(std::span<const PolicySpec> specs,
                                                      std::uint32_t version, const KeyHasher& hasher,
                                                      std::span<const OverrideSpec> overrides,
-                                                     const PolicySet* previous) {
-  if (std::string fault = check_policies(specs, overrides); !fault.empty()) {
+                                                     const PolicySet* previous,
+                                                     const UnknownPolicy& unknown) {
+  if (std::string fault = check_policies(specs, overrides, unknown); !fault.empty()) {
     return tl::unexpected(PolicyError{std::move(fault)});
   }
   PolicySet set;
@@ -117,6 +136,12 @@ tl::expected<PolicySet, PolicyError> PolicySet::make(std::span<const PolicySpec>
                       policy.overrides.empty();
   }
   set.add_families(specs, previous);
+  if (unknown.rule == UnknownPolicy::Rule::admit) {
+    set.admit_all_ = std::make_unique<const Policy>(admit_all(hasher));
+    set.fallback_ = set.admit_all_.get();
+  } else if (unknown.rule == UnknownPolicy::Rule::by_default) {
+    set.fallback_ = set.find(unknown.id);
+  }
   return set;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <tl/expected.hpp>
@@ -25,7 +26,7 @@ struct KeyOverride {
 };
 
 struct Policy {
-  std::uint32_t id = 0;       // never 0
+  std::uint32_t id = 0;       // 0: not of the list, but what unknown policies are admitted by
   std::uint16_t version = 0;  // of the set in which the numbers of its keys last changed; never 0
   // A token bucket, enforced, the same for all keys: decided the short way.
   bool is_plain = true;
@@ -36,6 +37,7 @@ struct Policy {
   // Of buckets: how far ahead a word of these keys can be, by any tier and override.
   Ticks longest = 0;
   std::vector<KeyOverride> overrides = {};
+  std::uint32_t slot = 0;  // where it is counted: policy_counters.hpp
 
   // The limit of one key. Null: the policy's.
   [[nodiscard]] const Limit* find_override(KeyHash key) const noexcept {
@@ -70,7 +72,8 @@ class PolicySet {
   // `previous`: the set that this one is to follow, which tells what has changed.
   [[nodiscard]] static tl::expected<PolicySet, PolicyError> make(
       std::span<const PolicySpec> specs, std::uint32_t version, const KeyHasher& hasher,
-      std::span<const OverrideSpec> overrides = {}, const PolicySet* previous = nullptr);
+      std::span<const OverrideSpec> overrides = {}, const PolicySet* previous = nullptr,
+      const UnknownPolicy& unknown = {});
 
   // Nothing where there is no such policy. A probe of a table that is at most half full.
   [[nodiscard]] const Policy* find(std::uint32_t id) const noexcept {
@@ -81,12 +84,17 @@ class PolicySet {
     }
   }
 
+  // What decides where there is no such policy. Null: it is refused.
+  [[nodiscard]] const Policy* fallback() const noexcept { return fallback_; }
+
   // 1 for the first, and 1 more for each that follows.
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
   [[nodiscard]] std::span<const Policy> policies() const noexcept { return policies_; }
   [[nodiscard]] std::size_t size() const noexcept { return policies_.size(); }
 
  private:
+  friend class PolicyCounters;  // gives policies their slots
+
   struct Place {
     std::uint32_t id = 0;  // 0: empty, so that looking for 0 finds nothing
     std::uint32_t index = 0;
@@ -111,6 +119,8 @@ class PolicySet {
   std::vector<Place> places_;  // a power of two, by id: ids are hashes of names already
   std::size_t mask_ = 0;
   std::uint32_t version_ = 0;
+  std::unique_ptr<const Policy> admit_all_;
+  const Policy* fallback_ = nullptr;  // that, or one of policies_, which move as a whole
   std::map<std::uint32_t, Family> families_;
 };
 

@@ -40,6 +40,9 @@ class PolicyBook {
   [[nodiscard]] bool is_settled(const PolicySet& set) const noexcept {
     return settled_.load(std::memory_order_acquire) == set.version();
   }
+  [[nodiscard]] std::uint32_t settled_version() const noexcept {
+    return settled_.load(std::memory_order_acquire);
+  }
   // From any thread: needs no quiescent state.
   [[nodiscard]] std::uint32_t version() const noexcept {
     return version_.load(std::memory_order_relaxed);

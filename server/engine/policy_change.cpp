@@ -16,10 +16,14 @@ bool may_tell_of_a_stale_word(const Request& request, const Decision& decision) 
 }  // namespace
 
 tl::expected<std::uint32_t, std::string> Engine::replace_policies(
-    std::span<const PolicySpec> policies, std::span<const OverrideSpec> overrides) {
+    std::span<const PolicySpec> policies, std::span<const OverrideSpec> overrides,
+    const UnknownPolicy& unknown) {
   const auto version = impl_->policies.replace(
       [&](const PolicySet& before) {
-        return PolicySet::make(policies, before.version() + 1, impl_->hasher, overrides, &before);
+        auto next = PolicySet::make(policies, before.version() + 1, impl_->hasher, overrides,
+                                    &before, unknown);
+        if (next) impl_->counters.assign(*next, impl_->policies.settled_version());
+        return next;
       },
       [this] { return impl_->table.stamp(); });
   if (!version) return tl::unexpected(version.error().text);
@@ -33,6 +37,27 @@ std::uint32_t Engine::policies_version() const noexcept {
 
 void Engine::settle_policies() noexcept {
   impl_->settle_policies();
+}
+
+PolicyCounts Engine::policy_counts(std::uint32_t policy) const noexcept {
+  return impl_->counters.of(policy);
+}
+
+std::uint64_t Engine::unknown_policies() const noexcept {
+  return impl_->counters.unknown();
+}
+
+const Policy* Worker::Impl::find_unknown(std::uint32_t id) noexcept {
+  if (id == 0) return nullptr;
+  counts->add(kSlotOfUnknown, 0, 1);
+  return set->fallback();
+}
+
+void Worker::count_expired(std::uint32_t policy) noexcept {
+  impl_->load_policies();
+  if (const Policy* const found = impl_->find_policy(policy)) {
+    impl_->counts->add(found->slot, static_cast<std::size_t>(PolicyColumn::expired), 1);
+  }
 }
 
 // True: the word was lowered, and a decision made on it is to be made again.
@@ -66,7 +91,8 @@ bool Worker::Impl::lower_stale(const Policy& policy, KeyHash hash, std::uint64_t
                                              std::span<Decision> decisions) noexcept {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (!may_tell_of_a_stale_word(requests[i], decisions[i])) continue;
-    const Policy* const policy = set->find(requests[i].policy);
+    const Policy* policy = set->find(requests[i].policy);
+    if (policy == nullptr) policy = set->fallback();
     if (policy == nullptr) continue;
     const KeyHash hash = KeyHasher::hash(policy->prefix, requests[i].key);
     if (!lower_stale(*policy, hash, decisions[i].reset_ns, now)) continue;

@@ -52,6 +52,17 @@ struct OverrideSpec {
   PolicySpec limit = {};  // of the policy's algorithm and window
 };
 
+// What becomes of a request for a policy that there is not.
+struct UnknownPolicy {
+  enum class Rule : std::uint8_t {
+    refuse,
+    admit,       // without counting it against anybody
+    by_default,  // as if it had named another one: keys of all unknown policies are that one's
+  };
+  Rule rule = Rule::refuse;
+  std::uint32_t id = 0;  // of the other one
+};
+
 inline constexpr std::size_t kMaxPolicies = 65536;
 inline constexpr std::size_t kMaxOverrides = 65536;
 
@@ -60,7 +71,8 @@ inline constexpr std::size_t kMaxOverrides = 65536;
 
 // Empty if an Engine can use the list; else what is wrong, with the policy's name.
 [[nodiscard]] std::string check_policies(std::span<const PolicySpec> specs,
-                                         std::span<const OverrideSpec> overrides = {});
+                                         std::span<const OverrideSpec> overrides = {},
+                                         const UnknownPolicy& unknown = {});
 
 // For a policy that passed.
 [[nodiscard]] Limit make_limit(const PolicySpec& spec);

@@ -64,6 +64,7 @@ struct Decision {
   std::uint32_t limit = 0;
   std::uint16_t policy_version = 0;
   std::uint8_t info = 0;         // kInfo...
+  std::uint32_t slot = 0;        // the engine's own: where it is counted
   std::uint64_t wait_ns = 0;     // admitted: hold; refused: retry after; never: kWaitForever
   std::uint64_t reset_ns = 0;    // until the key is as good as new
   std::string_view reason = {};  // static text where the verdict is bad_request

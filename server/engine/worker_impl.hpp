@@ -15,6 +15,7 @@
 #include "server/engine/keyed_hash.hpp"
 #include "server/engine/layers.hpp"
 #include "server/engine/policy_book.hpp"
+#include "server/engine/policy_counters.hpp"
 #include "server/engine/rate_memo.hpp"
 #include "server/engine/table.hpp"
 
@@ -100,7 +101,7 @@ struct Take {
 struct Engine::Impl {
   Impl(const Options& options, PolicySet&& set)
       : hasher(options.secret),
-        policies(std::move(set)),
+        policies(counted(std::move(set))),
         by_key(hasher.prefix(Identity{})),
         by_grant(hasher.prefix(Identity{.kind = Identity::Kind::grant})),
         by_counter(hasher.prefix(Identity{.kind = Identity::Kind::counter})),
@@ -109,12 +110,17 @@ struct Engine::Impl {
         on_full(options.on_full),
         table(table_options(options.memory_limit_bytes)) {}
 
+  [[nodiscard]] PolicySet&& counted(PolicySet&& first) {
+    counters.assign(first, 0);
+    return std::move(first);
+  }
   void settle_policies() noexcept {
     if (policies.has_retired()) [[unlikely]]
       policies.settle([this] { return table.horizon(); });
   }
 
   const KeyHasher hasher;
+  PolicyCounters counters;
   PolicyBook policies;
   const KeyHasher::Prefix by_key;  // of the identity of keys with an inline limit
   const KeyHasher::Prefix by_grant;
@@ -130,6 +136,7 @@ struct Worker::Impl {
   Impl(Engine::Impl& the_engine, ClockSource the_clock)
       : engine(the_engine),
         participant(engine.table.enroll()),
+        counts(engine.counters),
         clock(the_clock),
         set(&engine.policies.current()) {}
 
@@ -159,12 +166,22 @@ struct Worker::Impl {
                                              std::uint8_t priority, Ticks now,
                                              Decision& decision) noexcept;
   [[nodiscard]] Judgement take_unbound(const PlannedLayer& layer, std::uint8_t priority, Ticks now,
-                                       bool is_taken, Decision& decision) noexcept;
+                                       bool is_taken, bool& is_shadow, Decision& decision) noexcept;
+  void count(std::span<const PlannedLayer> layers, const LayersJudgement& judged) noexcept;
+  [[nodiscard]] std::uint64_t lease(const Plan& plan, const Request& request, Ticks now,
+                                    Decision& decision, Receipt& receipt) noexcept;
   [[nodiscard]] Judgement judge(const Plan& plan, const Ask& ask, Ticks now, Mode mode) noexcept {
     TableStore store = this->store();
     return engine::judge(store, plan.policy->limit_of(plan.hash), engine.epoch, plan.hash, ask, now,
                          mode);
   }
+  // What decides requests for that policy, itself or not. Null: nothing does.
+  [[nodiscard, gnu::always_inline]] const Policy* find_policy(std::uint32_t id) noexcept {
+    if (const Policy* const found = set->find(id)) [[likely]]
+      return found;
+    return find_unknown(id);
+  }
+  [[nodiscard, gnu::cold, gnu::noinline]] const Policy* find_unknown(std::uint32_t id) noexcept;
   void load_policies() noexcept { set = &engine.policies.current(); }
   [[nodiscard]] bool lower_stale(const Policy& policy, KeyHash hash, std::uint64_t reset_ns,
                                  Ticks now) noexcept;
@@ -178,6 +195,7 @@ struct Worker::Impl {
 
   Engine::Impl& engine;
   KeyTable::Participant participant;
+  LentSheet counts;
   const ClockSource clock;
   const PolicySet* set;  // of the batch, or of what is decided one by one; loaded for each
   RateMemo memo;

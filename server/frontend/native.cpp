@@ -162,7 +162,10 @@ Outcome Native::greet(NativeSession& session, const Now& now, ReplyQueue& replie
   frame.text = {};
   if (request.op == Op::ping) return;
   frame.status = unheard(request, now);
-  if (frame.status != Status::ok) return;
+  if (frame.status != Status::ok) {
+    if (frame.status == Status::expired) worker_.count_expired(request.policy);
+    return;
+  }
   frame.is_decided = true;
   engine::Request& ask = group_.requests[group_.request_count++];
   ask.action = action_of(request.op);
@@ -211,6 +214,7 @@ Native::Filling Native::fill_slowly(NativeSession& session, protocol::Bytes fram
   }
   if (is_single(*request)) {
     if (is_late(*request, now)) {
+      worker_.count_expired(request->policy);
       add_refusal({Status::expired, false, request->op, request->tag, {}});
       return Filling::goes_on;
     }

@@ -52,6 +52,7 @@ bool Native::answer_single(NativeSession& session, const protocol::Request& requ
   reply.op = request.op;
   reply.tag = request.tag;
   reply.status = unheard(request, now);
+  if (reply.status == Status::expired) worker_.count_expired(request.policy);
   if (reply.status == Status::ok) decide_single(session, request, now, body, reply);
   counters_.add(count_of(reply.status));
   counters_.add(NativeCount::frames);

@@ -244,6 +244,7 @@ tl::expected<File, std::vector<Fault>> parse_file(std::string_view text) {
   for (const toml::table* table : section.tables("policy", "policy")) {
     file.policies.push_back(read_policy(*table, defaults, faults));
   }
+  file.unknown = section.parsed("unknown_policy", "refuse", parse_unknown).value_or(Unknown{});
   section.refuse_unknown();
   if (faults.empty()) {
     // Expired or not: everything is looked at.

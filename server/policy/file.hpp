@@ -1,5 +1,7 @@
 // The policy file: TOML, read whole or not at all.
 //
+//   unknown_policy = "refuse"   # or "admit", "default:NAME"
+//
 //   [server]                    # what the flags of paild say, with _ for -; flags go before it
 //   listen = ["127.0.0.1:7245"]
 //   memory = "4GiB"
@@ -79,6 +81,7 @@ struct Definition {
 struct PolicyList {
   std::vector<engine::PolicySpec> policies;
   std::vector<engine::OverrideSpec> overrides;
+  engine::UnknownPolicy unknown;
 };
 
 // A flag of paild, as text.
@@ -91,6 +94,7 @@ struct Setting {
 struct File {
   std::vector<Setting> settings;
   std::vector<Definition> policies;
+  Unknown unknown;
 };
 
 [[nodiscard]] tl::expected<File, std::vector<Fault>> parse_file(std::string_view text);

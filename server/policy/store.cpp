@@ -57,13 +57,15 @@ std::vector<Definition> layered(const std::vector<Definition>& of_file,
 }
 
 Store::Store(std::string file, std::vector<Definition> of_file, std::vector<Definition> of_flags,
-             Apply apply, UtcClock clock)
+             Apply apply, UtcClock clock, Unknown unknown, bool is_unknown_of_flag)
     : file_(std::move(file)),
       of_flags_(std::move(of_flags)),
       apply_(std::move(apply)),
-      clock_(std::move(clock)) {
+      clock_(std::move(clock)),
+      is_unknown_of_flag_(is_unknown_of_flag) {
   auto state = std::make_shared<State>();
   state->base = layered(of_file, of_flags_);
+  state->unknown = std::move(unknown);
   const std::int64_t now_s = clock_();
   next_expiry_s_ = next_expiry(state->base, now_s);
   history_.push_back({{1, now_s, "start"}, std::move(state)});
@@ -100,8 +102,9 @@ const Definition* Store::find(const State& state, const std::string& name) const
 Parsed<std::uint32_t> Store::apply(State next, std::string cause) {
   const std::int64_t now_s = clock_();
   const auto definitions = effective(next, now_s);
-  const auto list = to_list(definitions, now_s);
+  auto list = to_list(definitions, now_s);
   if (!list) return tl::unexpected(texts(list.error()));
+  list->unknown = to_engine(next.unknown);
   auto state = std::make_shared<const State>(std::move(next));
   if (cause.size() > kMaxCauseBytes) cause.resize(kMaxCauseBytes);
   auto version = apply_(*list);
@@ -117,7 +120,9 @@ Parsed<std::uint32_t> Store::reload(std::string cause) {
   if (file_.empty()) return tl::unexpected(std::string("there is no file: --config names one"));
   auto file = read_file(file_);
   if (!file) return tl::unexpected(file.error());
-  return apply({layered(file->policies, of_flags_), history_.back().state->changes},
+  const State& now = *history_.back().state;
+  return apply({layered(file->policies, of_flags_), now.changes,
+                is_unknown_of_flag_ ? now.unknown : file->unknown},
                std::move(cause));
 }
 
@@ -238,6 +243,11 @@ bool Store::tick() {
 std::vector<Definition> Store::definitions() const {
   const std::lock_guard lock(mutex_);
   return effective(*history_.back().state, clock_());
+}
+
+Unknown Store::unknown() const {
+  const std::lock_guard lock(mutex_);
+  return history_.back().state->unknown;
 }
 
 bool Store::is_changed(const std::string& name) const {

@@ -35,8 +35,9 @@ class Store {
   static constexpr std::size_t kMaxHistory = 64;
 
   // `file` may be empty. `of_file` and `of_flags` are in force already, as version 1.
+  // A flag about unknown policies goes before what the file says about them.
   Store(std::string file, std::vector<Definition> of_file, std::vector<Definition> of_flags,
-        Apply apply, UtcClock clock);
+        Apply apply, UtcClock clock, Unknown unknown = {}, bool is_unknown_of_flag = false);
 
   struct Version {
     std::uint32_t number = 0;
@@ -65,6 +66,7 @@ class Store {
 
   // Copies, as they are in force.
   [[nodiscard]] std::vector<Definition> definitions() const;
+  [[nodiscard]] Unknown unknown() const;
   [[nodiscard]] bool is_changed(const std::string& name) const;  // by an operator
   [[nodiscard]] std::vector<Version> history() const;            // the newest last
   [[nodiscard]] std::uint32_t version() const;
@@ -73,6 +75,7 @@ class Store {
   struct State {
     std::vector<Definition> base;
     std::map<std::string, Change> changes;
+    Unknown unknown = {};
   };
   struct Past {
     Version version;
@@ -87,6 +90,7 @@ class Store {
   const std::vector<Definition> of_flags_;
   const Apply apply_;
   const UtcClock clock_;
+  const bool is_unknown_of_flag_;
   mutable std::mutex mutex_;
   std::deque<Past> history_;  // under the mutex, all of it; the last is in force
   std::int64_t next_expiry_s_ = 0;

@@ -144,4 +144,36 @@ std::string fault_in_name(std::string_view text) {
   return is_fine ? "" : "a name is 1 to 64 of A-Z a-z 0-9 . _ - / :";
 }
 
+Parsed<Unknown> parse_unknown(std::string_view text) {
+  using Rule = engine::UnknownPolicy::Rule;
+  constexpr std::string_view kDefault = "default:";
+  if (text == "refuse") return Unknown{};
+  if (text == "admit") return Unknown{Rule::admit};
+  if (!text.starts_with(kDefault)) {
+    return tl::unexpected(
+        fmt::format("\"{}\" is none of \"refuse\", \"admit\", \"default:NAME\"", text));
+  }
+  const std::string_view name = text.substr(kDefault.size());
+  if (std::string fault = fault_in_name(name); !fault.empty()) {
+    return tl::unexpected("the name behind default: " + fault);
+  }
+  return Unknown{Rule::by_default, std::string(name)};
+}
+
+std::string format_unknown(const Unknown& unknown) {
+  switch (unknown.rule) {
+    case engine::UnknownPolicy::Rule::refuse:
+      return "refuse";
+    case engine::UnknownPolicy::Rule::admit:
+      return "admit";
+    case engine::UnknownPolicy::Rule::by_default:
+      return "default:" + unknown.name;
+  }
+  return {};
+}
+
+engine::UnknownPolicy to_engine(const Unknown& unknown) {
+  return {unknown.rule, unknown.name.empty() ? 0 : protocol::policy_id(unknown.name)};
+}
+
 }  // namespace pail::policy

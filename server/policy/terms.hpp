@@ -38,6 +38,15 @@ using Parsed =
 [[nodiscard]] Parsed<engine::LeaseTerms> parse_lease(std::string_view text);
 [[nodiscard]] std::string format_lease(const engine::LeaseTerms& terms);
 
+// What becomes of a request for a policy that there is not: "refuse", "admit", "default:NAME".
+struct Unknown {
+  engine::UnknownPolicy::Rule rule = engine::UnknownPolicy::Rule::refuse;
+  std::string name = {};  // of the default
+};
+[[nodiscard]] Parsed<Unknown> parse_unknown(std::string_view text);
+[[nodiscard]] std::string format_unknown(const Unknown& unknown);
+[[nodiscard]] engine::UnknownPolicy to_engine(const Unknown& unknown);
+
 // Empty, or what a policy's name must be.
 [[nodiscard]] std::string fault_in_name(std::string_view text);
 

@@ -91,6 +91,12 @@ Definition definition_of(const engine::PolicySpec& spec) {
   return policy;
 }
 
+std::string write_unknown(const Unknown& unknown) {
+  return unknown.rule == engine::UnknownPolicy::Rule::refuse
+             ? ""
+             : fmt::format("unknown_policy = {}\n\n", quoted(format_unknown(unknown)));
+}
+
 std::string write_policies(const std::vector<Definition>& definitions) {
   std::string text;
   for (const Definition& policy : definitions) {

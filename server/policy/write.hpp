@@ -7,6 +7,7 @@ namespace pail::policy {
 
 // Every key that matters, the defaults written out.
 [[nodiscard]] std::string write_policies(const std::vector<Definition>& definitions);
+[[nodiscard]] std::string write_unknown(const Unknown& unknown);  // in front of them
 
 // In quotes, with what a quoted text of TOML cannot hold escaped.
 [[nodiscard]] std::string quoted(std::string_view text);

@@ -95,23 +95,25 @@ TEST_CASE("take, peek, reset and ping, for people and for scripts") {
 }
 
 TEST_CASE("stats as a table, as JSON, of one shard, and again and again") {
-  PaildProcess paild({"--shards", "2"});
+  PaildProcess paild({"--shards", "2", "--policy", "api=1/d", "--policy", "idle=1/d"});
   const std::string& server = paild.address();
   CHECK(run({"--server", server, "take", "--rate", "1/d", "alice"}).status == 0);
-  CHECK(run({"--server", server, "take", "--rate", "1/d", "alice"}).status == 1);
+  CHECK(run({"--server", server, "take", "--policy", "api", "--cost", "2", "alice"}).status == 1);
 
   auto ran = run({"--server", server, "stats", "--json"});
   CHECK(ran.status == 0);
   const auto all = json_of(ran);
   CHECK(all["shards"] == 2);
   CHECK(all["counters"]["replies_ok"] == 1);
-  CHECK(all["counters"]["replies_denied"] == 1);
+  CHECK(all["counters"]["replies_never"] == 1);
+  CHECK(all["policies"]["api"]["never"] == 1);
+  CHECK(all["policies"]["idle"]["never"] == 0);
   CHECK(all["counters"]["hellos"] == 3);
   CHECK(all["gauges"]["connections"] == 1);
   std::uint64_t of_shards = 0;
   for (const char* shard : {"1", "2"}) {
     const auto one = json_of(run({"--server", server, "stats", "--json", "--shard", shard}));
-    of_shards += one["counters"]["replies_denied"].get<std::uint64_t>();
+    of_shards += one["counters"]["replies_never"].get<std::uint64_t>();
   }
   CHECK(of_shards == 1);
   ran = run({"--server", server, "stats", "--shard", "3", "--json"});
@@ -120,7 +122,9 @@ TEST_CASE("stats as a table, as JSON, of one shard, and again and again") {
 
   ran = run({"--server", server, "stats"});
   CHECK(ran.status == 0);
-  CHECK(ran.output.find("replies_denied") != std::string::npos);
+  CHECK(ran.output.find("replies_never") != std::string::npos);
+  CHECK(ran.output.find("\napi ") != std::string::npos);
+  CHECK(ran.output.find("\nidle ") == std::string::npos);    // nothing was asked of it
   CHECK(ran.output.find("malformed") == std::string::npos);  // zero
 
   Process watching(

@@ -71,6 +71,33 @@ TEST_CASE("changes lie above the file, survive a reload, and are taken back") {
   CHECK_FALSE(test.store->set("api", {"reset"}));
 }
 
+TEST_CASE("what becomes of unknown policies is the file's, unless a flag says it") {
+  using Rule = engine::UnknownPolicy::Rule;
+  Fixture test(kApi);
+  test.write(std::string("unknown_policy = \"default:api\"\n") + kApi);
+  CHECK(test.store->reload("SIGHUP") == 2);
+  CHECK(test.in_force.unknown.rule == Rule::by_default);
+  CHECK(test.in_force.unknown.id == protocol::policy_id("api"));
+  CHECK(write_unknown(test.store->unknown()) == "unknown_policy = \"default:api\"\n\n");
+  CHECK(test.store->set("api", {"rate=5/s"}) == 3);
+  CHECK(test.in_force.unknown.rule == Rule::by_default);
+  test.write(kApi);
+  CHECK(test.store->reload("SIGHUP") == 4);
+  CHECK(test.in_force.unknown.rule == Rule::refuse);
+  CHECK(test.store->rollback(2) == 5);
+  CHECK(test.in_force.unknown.rule == Rule::by_default);
+  PolicyList list;
+  Store by_flag(
+      test.path, {}, {},
+      [&](const PolicyList& now) -> tl::expected<std::uint32_t, std::string> {
+        list = now;
+        return 2;
+      },
+      [] { return std::int64_t{0}; }, Unknown{Rule::admit}, true);
+  CHECK(by_flag.reload("SIGHUP") == 2);
+  CHECK(list.unknown.rule == Rule::admit);
+}
+
 TEST_CASE("a new policy, of any kind, by command alone") {
   Fixture test(kApi);
   CHECK(test.store->set("plan", {"limit=1000", "window=month", "anchor=15", "algorithm=fixed"}));

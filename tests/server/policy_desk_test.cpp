@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <iterator>
+#include <sstream>
 
 #include "tests/server/fixture.hpp"
 
@@ -77,6 +79,47 @@ TEST_CASE("each word of operators is answered") {
   CHECK(history.lines == 6);
   CHECK(history.text.find(" set policy-1 rate=5/s mode=shadow\n") != std::string::npos);
   CHECK(history.text.find("alice") == std::string::npos);
+}
+
+TEST_CASE("what was counted under each policy, tiers and overrides included") {
+  server::Config config = config_of(2);
+  config.definitions[0].tiers.push_back({"gold", {}, 0});
+  config.policies = policy::to_list(config.definitions, 0)->policies;
+  TestServer server(config);
+  RawClient client = server.connect();
+  REQUIRE(client.send(hello_bytes()));
+  const auto hello = client.frame();
+  REQUIRE(hello);
+  const auto greeting = protocol::decode_hello_reply(*hello);
+  REQUIRE(greeting);
+  protocol::Request take;
+  take.op = protocol::Op::take;
+  take.cost = 2;
+  take.key = protocol::as_body("k");
+  for (const std::string_view name : {"policy-0", "policy-0/gold", "policy-0/gold"}) {
+    take.tag = 7;
+    take.policy = protocol::policy_id(name);
+    REQUIRE(client.send(request_bytes(take)));
+    REQUIRE(client.reply());
+  }
+  take.expires_us = static_cast<std::uint32_t>(greeting->clock_us) - 1'000'000;
+  REQUIRE(client.send(request_bytes(take)));
+  CHECK(client.reply()->status == protocol::Status::expired);
+  REQUIRE(ask(client, {"override", "policy-1", "alice", "rate=7/s"}).version == 2);
+  std::istringstream lines(ask(client, {"stats"}).text);
+  std::vector<std::vector<std::string>> table;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    table.emplace_back(std::istream_iterator<std::string>(words),
+                       std::istream_iterator<std::string>());
+  }
+  using Row = std::vector<std::string>;
+  REQUIRE(table.size() == 4);
+  CHECK(table[0] == Row{"policy", "admitted", "denied", "shed", "never", "expired", "shadow",
+                        "table_full", "tokens", "overrides"});
+  CHECK(table[1] == Row{"policy-0", "1", "0", "0", "0", "0", "0", "0", "2", "0"});
+  CHECK(table[2] == Row{"policy-0/gold", "2", "0", "0", "0", "1", "0", "0", "4", "0"});
+  CHECK(table[3] == Row{"policy-1", "0", "0", "0", "0", "0", "0", "0", "0", "1"});
 }
 
 TEST_CASE("what cannot be done says why, and changes nothing") {
