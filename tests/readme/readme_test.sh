@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What README.md says one can type is typed here, and must succeed: every line of its ```sh blocks,
-# in order. A block of another kind (```text, ```console) is only read by people.
+# in order. Each line of a ```text block must be among what they said, whatever durations it tells.
+# A block of another kind is only read by people.
 #
 # The lines run unchanged, in a directory where build/release/bin holds stand-ins for the programs:
 # they add an address of the test's own, and `paild` (and `make run`) serve in the background until
@@ -75,9 +76,19 @@ while IFS= read -r line; do
   [ -n "$line" ] || continue
   count=$((count + 1))
   printf '$ %s\n' "$line"
-  bash -c "$line" </dev/null || fail "exit status $?: $line"
+  bash -c "$line" </dev/null >"$room/out" 2>&1 || fail "exit status $?: $line"
+  tee -a "$room/said" <"$room/out"
 done < <(sed -n '/^```sh$/,/^```$/{/^```/d;p}' "$readme")
 [ "$count" -ge 4 ] || fail "only $count lines to run were found"
+
+without_durations() { sed -E 's/[0-9.]+ (ns|us|ms|s|min|h|d)\b/DURATION/g' "$@"; }
+without_durations "$room/said" >"$room/said_ever"
+samples=0
+while IFS= read -r line; do
+  samples=$((samples + 1))
+  grep -qxF -- "$line" "$room/said_ever" || fail "no command says: $line"
+done < <(sed -n '/^```text$/,/^```$/{/^```/d;p}' "$readme" | without_durations)
+[ "$samples" -ge 3 ] || fail "only $samples lines of sample output were found"
 
 # What is named in passing.
 while IFS= read -r target; do
