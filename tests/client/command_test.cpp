@@ -95,7 +95,7 @@ TEST_CASE("take, peek, reset and ping, for people and for scripts") {
 }
 
 TEST_CASE("stats as a table, as JSON, of one shard, and again and again") {
-  PaildProcess paild({"--shards", "2", "--policy", "api=1/d", "--policy", "idle=1/d"});
+  PaildProcess paild({"--shards", "2", "--policy", "api=1/d,1", "--policy", "idle=1/d,1"});
   const std::string& server = paild.address();
   CHECK(run({"--server", server, "take", "--rate", "1/d", "alice"}).status == 0);
   CHECK(run({"--server", server, "take", "--policy", "api", "--cost", "2", "alice"}).status == 1);

@@ -36,7 +36,7 @@ struct OverTheWire {
   pail::test::PaildProcess paild{arguments()};
   pail::Client limiter = connect(paild.address());
   static std::vector<std::string> arguments() {
-    std::vector<std::string> words = {"--resp", "none"};
+    std::vector<std::string> words;
     for (const std::string& policy : kPolicies) {
       words.push_back("--policy");
       words.push_back(policy);

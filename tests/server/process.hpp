@@ -5,10 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pail::test {
@@ -24,6 +26,11 @@ class Process {
     static int count = 0;
     output_path_ =
         "/tmp/pail-life-test." + std::to_string(::getpid()) + "." + std::to_string(++count);
+    const auto has = [&](std::string_view flag) {
+      return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
+    };
+    // The default address for RESP is one for all: tests beside this one want it, too.
+    if (has("--listen") && !has("--resp")) arguments.insert(arguments.end(), {"--resp", "none"});
     arguments.insert(arguments.begin(), PAILD_PATH);
     std::fflush(stdout);  // else both processes write it
     pid_ = ::fork();

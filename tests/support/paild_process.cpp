@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,10 @@ PaildProcess::PaildProcess(const std::vector<std::string>& more_arguments) {
   std::vector<std::string> command{program_directory() + "/paild", "--listen", "127.0.0.1:0",
                                    "--ready-file", ready_file};
   command.insert(command.end(), more_arguments.begin(), more_arguments.end());
+  // Its default address is one for all: tests beside this one want it, too.
+  if (std::find(command.begin(), command.end(), "--resp") == command.end()) {
+    command.insert(command.end(), {"--resp", "none"});
+  }
   process_ = std::make_unique<Process>(command);
   const auto ready = wait_for_json(ready_file);
   address_ = ready.at("native").at(0).get<std::string>();
