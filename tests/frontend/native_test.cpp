@@ -21,7 +21,9 @@ constexpr std::uint64_t kDayNs = std::uint64_t{24} * 3600 * 1'000'000'000;
 
 class Fixture {
  public:
-  explicit Fixture(const Services& services = {})
+  // As many grants as one connection may have: there is only one, and the sanitizers mark all of a
+  // server's own ledger anew for each fixture.
+  explicit Fixture(const Services& services = {.most_grants = GrantLedger::kMaxGrants})
       : memory_(64 * ReplyBlock::kSizeBytes),
         carry_(protocol::kMaxFrameBytes),
         engine_(options()),
