@@ -140,6 +140,21 @@ struct Limiter::Parts {
     return decision;
   }
 
+  // What brings a grant, which is counted from before it was asked for.
+  template <class Use>
+  [[nodiscard]] Result<Decision> with_grant(const Limit& policy, std::uint64_t id, Use&& use) {
+    const auto start = std::chrono::steady_clock::now();
+    engine::Decision decided;
+    engine::Grant grant{.id = id};
+    with_worker(
+        [&](engine::Worker& worker, engine::Ticks now) { use(worker, now, decided, grant); });
+    auto decision = told(decided, policy);
+    if (!decision || !decision->admitted()) return decision;
+    decision->grant = grant.id;
+    decision->grant_expires = start + to_duration(grant.ttl_ns);
+    return decision;
+  }
+
   engine::Options with_time(engine::Options options) const {
     options.utc_epoch_ns = clock.utc_epoch_ns();
     return options;
@@ -238,32 +253,20 @@ Result<LayersDecision> Limiter::take_all(std::span<const Layer> layers,
 Result<Decision> Limiter::acquire(const Limit& policy, std::string_view key,
                                   const CallOptions& options) {
   if (options.partial) return bad_argument("permits are acquired all or none: no partial");
-  const auto start = std::chrono::steady_clock::now();
-  engine::Decision decided;
-  engine::Grant grant;
-  parts_->with_worker([&](engine::Worker& worker, engine::Ticks now) {
-    worker.acquire(to_engine(policy, key, options), now, decided, grant);
-  });
-  auto decision = told(decided, policy);
-  if (!decision || !decision->admitted()) return decision;
-  decision->grant = grant.id;
-  decision->grant_expires = start + to_duration(grant.ttl_ns);
-  return decision;
+  return parts_->with_grant(policy, 0,
+                            [&](engine::Worker& worker, engine::Ticks now,
+                                engine::Decision& decided, engine::Grant& grant) {
+                              worker.acquire(to_engine(policy, key, options), now, decided, grant);
+                            });
 }
 
 Result<Decision> Limiter::renew(const Limit& policy, std::string_view key, std::uint64_t id,
                                 const CallOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  engine::Decision decided;
-  engine::Grant grant{.id = id};
-  parts_->with_worker([&](engine::Worker& worker, engine::Ticks now) {
-    worker.renew(to_engine(policy, key, options), now, decided, grant);
-  });
-  auto decision = told(decided, policy);
-  if (!decision || !decision->admitted()) return decision;
-  decision->grant = grant.id;
-  decision->grant_expires = start + to_duration(grant.ttl_ns);
-  return decision;
+  return parts_->with_grant(policy, id,
+                            [&](engine::Worker& worker, engine::Ticks now,
+                                engine::Decision& decided, engine::Grant& grant) {
+                              worker.renew(to_engine(policy, key, options), now, decided, grant);
+                            });
 }
 
 Result<Decision> Limiter::release(const Limit& policy, std::string_view key, std::uint64_t grant,
